@@ -1,0 +1,64 @@
+# For users; developers use the CMake presets (see CONTRIBUTING.md).
+# build/lockstep is always the release build.
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+FUZZ_SECONDS ?= 60
+BENCH_ARGS ?= --json build/allreduce.json
+CLANG_FORMAT ?= clang-format-19
+
+sources = $(shell find src apps tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.c' -o -name '*.cu')
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test bench format fuzz coverage clean setup
+
+help:  ## show this text
+	@echo 'Lockstep: usage: make TARGET [JOBS=$(JOBS)]'
+	@sed -n 's/^\([a-z]*\):[^#]*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 13
+
+build: setup  ## set this machine up, compile, and leave the program at build/lockstep
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+	ln -sfn release/lockstep build/lockstep
+
+demo: build  ## a short tour on 4 ranks
+	build/lockstep tour -n 4
+
+test: setup_flags = --test
+test: build  ## build and run the tests
+	ctest --preset release -j $(JOBS)
+
+bench: build  ## all-reduce beside its peers, on 2 ranks (BENCH_ARGS=...)
+	build/lockstep bench allreduce -n 2 $(BENCH_ARGS)
+
+format: setup_flags = --format
+format: setup  ## lay out our sources; CHECK=1 only fails on a difference
+	$(CLANG_FORMAT) $(if $(CHECK),--dry-run --Werror,-i) $(sources)
+
+fuzz: setup_flags = --fuzz
+fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	@for fuzzer in build/fuzz/*_fuzz; do \
+	  name=$$(basename $$fuzzer _fuzz); found=build/fuzz/corpus/$$name; \
+	  mkdir -p $$found tests/fuzz/corpus/$$name; \
+	  echo "== $$name, $(FUZZ_SECONDS) s"; \
+	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+	    -artifact_prefix=build/fuzz/$$name- $$found tests/fuzz/corpus/$$name || { \
+	    echo "To keep the input and see names: put it into tests/fuzz/corpus/$$name, ctest --preset asan -R corpus_$$name"; \
+	    exit 1; }; \
+	done
+
+coverage: setup_flags = --coverage --test
+coverage: setup  ## which lines the tests reach: a summary, and pages in build/coverage/html
+	cmake --preset coverage
+	cmake --build --preset coverage -j $(JOBS)
+	find build/coverage -name '*.gcda' -delete
+	ctest --preset coverage -j $(JOBS)
+	mkdir -p build/coverage/html
+	gcovr --root . --filter src/ --filter apps/ --exclude '.*_test\.cpp' --print-summary \
+	  --html-details build/coverage/html/index.html build/coverage
+
+clean:  ## remove everything that was built
+	rm -rf build
+
+setup:
+	@scripts/setup $(setup_flags)

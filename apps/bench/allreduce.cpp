@@ -1,0 +1,202 @@
+// `lockstep bench allreduce`: ours and the peers in the same run. Every participant
+// is a program of its own, started anew in each round, so that noise and the
+// placement of processes hit all alike.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/benches.h"
+#include "bench/plot.h"
+#include "bench/process.h"
+#include "bench/report.h"
+#include "bench/table.h"
+#include "bench/timed_item.h"
+#include "lockstep/core/cpu.h"
+#include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
+
+namespace lockstep::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kRunTimeout_s = 120;
+constexpr double kInstallTimeout_s = 1800;  // the largest fetches a torch
+const std::vector<std::string> kPeers = {"openmpi", "mpich", "intelmpi", "oneccl", "gloo"};
+
+struct Options {
+  int ranks = 2;
+  int rounds = 7;
+  std::vector<std::string> sizes = {"1KiB", "64KiB", "1MiB", "16MiB", "100MiB"};
+  std::vector<std::string> peers = kPeers;
+  std::string json;
+  std::string plot;
+};
+
+struct Contestant {
+  Participant participant;
+  std::vector<std::string> command;  // the items are appended
+  bool running = true;
+};
+
+fs::path own_program() { return fs::read_symlink("/proc/self/exe"); }
+
+/// benchmarks/peers of the source tree, found upwards from the program or from here.
+fs::path peers_folder() {
+  for (fs::path folder : {own_program().parent_path(), fs::current_path()}) {
+    for (; folder.has_relative_path(); folder = folder.parent_path()) {
+      if (fs::exists(folder / "benchmarks/peers/run")) return folder / "benchmarks/peers";
+    }
+  }
+  return {};
+}
+
+/// Calls a round: many of what is quick, and fewer as ranks share the memory bus or a core.
+int reps_for(std::int64_t bytes, int ranks) {
+  constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
+  const int base = bytes <= 4 * kKiB     ? 400
+                   : bytes <= 128 * kKiB ? 200
+                   : bytes <= 2 * kMiB   ? 60
+                   : bytes <= 32 * kMiB  ? 15
+                                         : 7;
+  const bool crowded = ranks > static_cast<int>(usable_cpus().size());
+  return std::max(5, base / (std::max(1, ranks / 4) * (crowded ? 4 : 1)));
+}
+
+std::vector<TimedItem> items_of(const Options& options) {
+  std::vector<TimedItem> items;
+  for (const auto& size : options.sizes) {
+    const auto bytes = parse_bytes(size);
+    if (bytes < 4 || bytes % 4 != 0) {
+      fail(Fault::Usage, fmt::format("size {} is no whole number of float32 values: use a multiple of 4 bytes", size));
+    }
+    items.push_back({bytes, reps_for(bytes, options.ranks)});
+  }
+  return items;
+}
+
+std::vector<std::string> checked_peers(const std::vector<std::string>& peers) {
+  if (peers == std::vector<std::string>{"none"}) return {};
+  for (const auto& peer : peers) {
+    if (std::find(kPeers.begin(), kPeers.end(), peer) == kPeers.end()) {
+      fail(Fault::Usage, fmt::format("unknown peer '{}'{}", peer, proposal(peer, kPeers)));
+    }
+  }
+  return peers;
+}
+
+Contestant ours(const std::string& variant, int ranks) {
+  const std::string program = own_program();
+  return {{kOurs, variant},
+          {program, "launch", "-n", std::to_string(ranks), "--", program, "bench", "allreduce-worker", "--variant",
+           variant}};
+}
+
+/// Open MPI enters twice: which of its two copy mechanisms is faster depends on the size.
+std::vector<std::string> settings_of(const std::string& peer) {
+  if (peer == "openmpi") return {"openmpi", "openmpi-nocma"};
+  return {peer};
+}
+
+std::vector<Contestant> contestants(const Options& options, Report& report) {
+  std::vector<Contestant> all = {ours("in_place", options.ranks), ours("staged", options.ranks)};
+  const fs::path folder = peers_folder();
+  for (const auto& peer : options.peers) {
+    if (folder.empty()) {
+      report.skip(peer, "benchmarks/peers of the source tree was not found");
+      continue;
+    }
+    fmt::print("preparing {}\n", peer);
+    std::fflush(stdout);
+    const auto installed = run_process({folder / "install", peer}, kInstallTimeout_s);
+    if (installed.exit_code != 0) {
+      report.skip(peer, reason_of(installed));
+      continue;
+    }
+    for (const auto& setting : settings_of(peer)) {
+      all.push_back({{setting, ""}, {folder / "run", setting, std::to_string(options.ranks)}});
+    }
+  }
+  return all;
+}
+
+/// Adds what the contestant measured; false when it did not measure everything.
+bool add_calls(const Outcome& outcome, const Contestant& contestant, const Options& options, std::size_t expected,
+               Report& report) {
+  std::size_t measured = 0;
+  for (const auto& line : split(outcome.output, '\n')) {
+    const auto calls = parse_line(line);
+    if (!calls) continue;
+    report.add(contestant.participant, {"allreduce", options.ranks, 1, calls->bytes}, calls->seconds);
+    ++measured;
+  }
+  return outcome.exit_code == 0 && !outcome.timed_out && measured == expected;
+}
+
+void run_once(Contestant& contestant, const Options& options, const std::vector<TimedItem>& items, Report& report) {
+  auto command = contestant.command;
+  for (const auto& item : items) command.push_back(to_text(item));
+  const auto outcome = run_process(command, kRunTimeout_s);
+  if (add_calls(outcome, contestant, options, items.size(), report)) return;
+  if (contestant.participant.who == kOurs) {
+    fail(Fault::Comm, fmt::format("{}: {}", label(contestant.participant), reason_of(outcome)));
+  }
+  contestant.running = false;
+  report.skip(contestant.participant.who, reason_of(outcome));
+}
+
+void measure(const Options& options, Report& report) {
+  const auto items = items_of(options);
+  auto all = contestants(options, report);
+  LiveTable table(stdout);
+  for (int round = 1; round <= options.rounds; ++round) {
+    for (auto& contestant : all) {
+      if (!contestant.running) continue;
+      table.update(report, fmt::format("round {} of {}: {}", round, options.rounds, label(contestant.participant)));
+      run_once(contestant, options, items, report);
+    }
+    // Nobody always follows the same neighbour.
+    std::rotate(all.begin(), all.begin() + 1, all.end());
+  }
+  table.clear();
+}
+
+void run(Options options) {
+  options.peers = checked_peers(options.peers);
+  Report report("allreduce");
+  measure(options, report);
+  const std::string title =
+      fmt::format("all-reduce, float32 sum, {} rank{}", options.ranks, options.ranks == 1 ? "" : "s");
+  fmt::print("{}\n{}", title, full_table(report));
+  if (!options.json.empty()) write_text(options.json, report.json().dump(2) + "\n");
+  if (!options.plot.empty()) write_text(options.plot, svg_plot(report, title));
+}
+
+}  // namespace
+
+void add_bench_allreduce(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  auto* command = bench.add_subcommand("allreduce", "All-reduce beside MPI libraries, oneCCL and gloo");
+  command->add_option("-n,--ranks", options->ranks, "Ranks on this host")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--sizes", options->sizes, "Sizes of a rank's buffer")->delimiter(',')->capture_default_str();
+  command->add_option("--peers", options->peers, "Peers to measure beside us, or none")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds over all participants")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--json", options->json, "Write rows, ratios and what was skipped to this file");
+  command->add_option("--plot", options->plot, "Draw time over bytes into this SVG file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lockstep::apps

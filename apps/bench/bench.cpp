@@ -1,0 +1,14 @@
+#include "commands.h"
+
+#include "bench/benches.h"
+
+namespace lockstep::apps {
+
+void add_bench(CLI::App& app) {
+  auto* bench = app.add_subcommand("bench", "Measure Lockstep beside its peers in the same run");
+  bench->require_subcommand(1);
+  add_bench_allreduce(*bench);
+  add_bench_allreduce_worker(*bench);
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,14 @@
+// apps/bench/benches.h
+//
+// The benchmarks below `lockstep bench`, one file each.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace lockstep::apps {
+
+void add_bench_allreduce(CLI::App& bench);
+/// One rank of ours in `bench allreduce`; hidden, started by it through `lockstep launch`.
+void add_bench_allreduce_worker(CLI::App& bench);
+
+}  // namespace lockstep::apps

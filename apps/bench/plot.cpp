@@ -1,0 +1,171 @@
+#include "bench/plot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/text.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr double kWidth = 860, kHeight = 480;
+constexpr double kLeft = 80, kRight = 660, kTop = 56, kBottom = 420;
+constexpr double kLegendLeft = 684, kLegendStep = 24;
+
+// Okabe and Ito's palette, told apart by colour-blind readers too; blue is ours.
+constexpr const char* kOurColor = "#0072b2";
+constexpr const char* kCeilingColor = "#999999";
+constexpr const char* kPeerColors[] = {"#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d31"};
+
+struct Style {
+  const char* color;
+  double width;
+  const char* dashes;
+};
+
+/// Maps [low, high] to pixels on a logarithmic scale.
+class Axis {
+ public:
+  Axis(double low, double high, double low_pixel, double high_pixel)
+      : low_(std::log10(low)), high_(std::log10(high)), low_pixel_(low_pixel), high_pixel_(high_pixel) {}
+  double operator()(double value) const {
+    return low_pixel_ + (std::log10(value) - low_) / (high_ - low_) * (high_pixel_ - low_pixel_);
+  }
+
+ private:
+  double low_, high_, low_pixel_, high_pixel_;
+};
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else out += c;
+  }
+  return out;
+}
+
+std::string text_at(double x, double y, const char* anchor, const std::string& text, const char* extra = "") {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, extra,
+                     escaped(text));
+}
+
+std::string straight(double x1, double y1, double x2, double y2, const Style& style) {
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
+                     "stroke-width=\"{}\" stroke-dasharray=\"{}\"/>\n",
+                     x1, y1, x2, y2, style.color, style.width, style.dashes);
+}
+
+std::vector<Style> styles_of(const std::vector<Participant>& participants) {
+  std::vector<Style> styles;
+  std::size_t peers = 0, ours = 0;
+  for (const auto& participant : participants) {
+    if (participant.who == kOurs) {
+      styles.push_back({kOurColor, 3, ours++ == 0 ? "none" : "7 4"});
+    } else if (participant.who == kCeiling) {
+      styles.push_back({kCeilingColor, 1.5, "2 3"});
+    } else {
+      styles.push_back({kPeerColors[peers++ % std::size(kPeerColors)], 1.8, "none"});
+    }
+  }
+  return styles;
+}
+
+std::vector<std::pair<double, double>> points_of(const Report& report, const Participant& participant) {
+  std::vector<std::pair<double, double>> points;
+  for (const auto& series : report.all()) {
+    if (series.participant == participant && series.workload.bytes > 0 && !series.seconds.empty()) {
+      points.emplace_back(static_cast<double>(series.workload.bytes), median(series.seconds));
+    }
+  }
+  std::sort(points.begin(), points.end());
+  return points;
+}
+
+std::string curve(const std::vector<std::pair<double, double>>& points, const Axis& x, const Axis& y,
+                  const Style& style) {
+  std::string corners, dots;
+  for (const auto& [bytes, seconds] : points) {
+    corners += fmt::format("{:.1f},{:.1f} ", x(bytes), y(seconds));
+    dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\"/>\n", x(bytes), y(seconds),
+                        style.color);
+  }
+  return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
+                     "stroke-dasharray=\"{}\" stroke-linejoin=\"round\"/>\n{}",
+                     corners, style.color, style.width, style.dashes, dots);
+}
+
+std::string grid(const Report& report, const Axis& x, const Axis& y, const Range& seconds) {
+  const Style faint{"#e4e4e4", 1, "none"};
+  std::string out;
+  for (const auto& workload : report.workloads()) {
+    if (workload.bytes == 0) continue;
+    const double at = x(static_cast<double>(workload.bytes));
+    out += straight(at, kTop, at, kBottom, faint) + text_at(at, kBottom + 20, "middle", format_bytes(workload.bytes));
+  }
+  for (double decade = seconds.low; decade < seconds.high * 1.5; decade *= 10) {
+    out += straight(kLeft, y(decade), kRight, y(decade), faint) +
+           text_at(kLeft - 8, y(decade) + 4, "end", format_seconds(decade));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string svg_plot(const Report& report, const std::string& title) {
+  Range bytes, seconds;
+  for (const auto& participant : report.participants()) {
+    for (const auto& [size, time] : points_of(report, participant)) {
+      bytes.include(size);
+      seconds.include(time);
+    }
+  }
+  std::string out = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+                                "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333333\">\n"
+                                "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+                                kWidth, kHeight);
+  out += text_at(kLeft, 30, "start", title, " font-size=\"16\" font-weight=\"bold\"");
+  if (bytes.high == 0) return out + text_at(kLeft, kTop + 20, "start", "nothing was measured") + "</svg>\n";
+
+  // Whole decades of time; a little room left and right of the sizes.
+  seconds.low = std::pow(10, std::floor(std::log10(seconds.low)));
+  seconds.high = std::pow(10, std::ceil(std::log10(seconds.high) + 1e-9));
+  const Axis x(bytes.low / 1.5, bytes.high * 1.5, kLeft, kRight);
+  const Axis y(seconds.low, seconds.high, kBottom, kTop);
+  out += grid(report, x, y, seconds);
+  out += text_at((kLeft + kRight) / 2, kBottom + 44, "middle", "bytes per rank");
+  out += text_at(kLeft, kTop - 8, "end", "median time");
+
+  const auto participants = report.participants();
+  const auto styles = styles_of(participants);
+  double legend = kTop + 8;
+  // Backwards: ours come first in the report and lie on top in the picture.
+  for (std::size_t i = participants.size(); i-- > 0;) {
+    out += curve(points_of(report, participants[i]), x, y, styles[i]);
+  }
+  for (std::size_t i = 0; i < participants.size(); ++i) {
+    out += straight(kLegendLeft, legend, kLegendLeft + 26, legend, styles[i]);
+    out += text_at(kLegendLeft + 34, legend + 4, "start", label(participants[i]));
+    legend += kLegendStep;
+  }
+  return out + "</svg>\n";
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,148 @@
+#include "bench/report.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/core/cpu.h"
+#include "lockstep/core/error.h"
+
+namespace lockstep::apps {
+namespace {
+
+nlohmann::json machine_json() {
+  const Machine& here = machine();
+  return {{"host", here.host},           {"cpu_model", here.cpu_model}, {"packages", here.packages},
+          {"cores", here.cores},         {"cpus", here.cpus},           {"numa_nodes", here.numa_nodes},
+          {"l1_bytes", here.l1_bytes},   {"l2_bytes", here.l2_bytes},   {"l3_bytes", here.l3_bytes},
+          {"memory_bytes", here.memory_bytes}, {"kernel", here.kernel}};
+}
+
+/// The keys that say what a row or a ratio is about; those that do not apply are left out.
+nlohmann::json subject_json(const Workload& workload, const std::string& variant) {
+  nlohmann::json out = {{"case", workload.name}, {"ranks", workload.ranks}, {"threads", workload.threads}};
+  if (!variant.empty()) out["variant"] = variant;
+  if (workload.bytes > 0) out["bytes"] = workload.bytes;
+  return out;
+}
+
+nlohmann::json row_json(const Series& series) {
+  auto row = subject_json(series.workload, series.participant.variant);
+  const double median_s = median(series.seconds);
+  row["who"] = series.participant.who;
+  row["median_s"] = median_s;
+  row["p95_s"] = percentile(series.seconds, 95);
+  row["reps"] = series.seconds.size();
+  if (series.samples_per_call) row["samples_per_s"] = static_cast<double>(*series.samples_per_call) / median_s;
+  if (series.peak_pss_bytes) row["peak_pss_bytes"] = *series.peak_pss_bytes;
+  return row;
+}
+
+nlohmann::json ratio_json(const Ratio& ratio) {
+  auto out = subject_json(ratio.workload, ratio.ours.variant);
+  out["best_peer"] = ratio.best_peer;
+  out["ratio"] = ratio.ratio;
+  return out;
+}
+
+bool is_peer(const Series& series) { return series.participant.who != kOurs && series.participant.who != kCeiling; }
+
+}  // namespace
+
+std::string label(const Participant& participant) {
+  return participant.variant.empty() ? participant.who : participant.who + " " + participant.variant;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double percentile(std::vector<double> values, double percent) {
+  std::sort(values.begin(), values.end());
+  const auto rank = static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(values.size())));
+  return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
+}
+
+Series& Report::series(const Participant& participant, const Workload& workload) {
+  for (auto& known : series_) {
+    if (known.participant == participant && known.workload == workload) return known;
+  }
+  return series_.emplace_back(Series{participant, workload, {}, {}, {}});
+}
+
+void Report::add(const Participant& participant, const Workload& workload, const std::vector<double>& seconds) {
+  auto& pool = series(participant, workload).seconds;
+  pool.insert(pool.end(), seconds.begin(), seconds.end());
+}
+
+void Report::skip(const std::string& who, const std::string& reason) { skipped_.push_back({who, reason}); }
+
+const Series* Report::find(const Participant& participant, const Workload& workload) const {
+  for (const auto& known : series_) {
+    if (known.participant == participant && known.workload == workload && !known.seconds.empty()) return &known;
+  }
+  return nullptr;
+}
+
+std::vector<Workload> Report::workloads() const {
+  std::vector<Workload> found;
+  for (const auto& series : series_) {
+    if (std::find(found.begin(), found.end(), series.workload) == found.end()) found.push_back(series.workload);
+  }
+  return found;
+}
+
+std::vector<Participant> Report::participants() const {
+  std::vector<Participant> found;
+  for (const auto& series : series_) {
+    if (std::find(found.begin(), found.end(), series.participant) == found.end()) found.push_back(series.participant);
+  }
+  return found;
+}
+
+std::vector<Ratio> Report::ratios() const {
+  std::vector<Ratio> ratios;
+  for (const auto& ours : series_) {
+    if (ours.participant.who != kOurs || ours.seconds.empty()) continue;
+    const Series* best = nullptr;
+    for (const auto& peer : series_) {
+      if (!is_peer(peer) || !(peer.workload == ours.workload) || peer.seconds.empty()) continue;
+      if (best == nullptr || median(peer.seconds) < median(best->seconds)) best = &peer;
+    }
+    if (best == nullptr) continue;
+    ratios.push_back({ours.participant, ours.workload, label(best->participant),
+                      median(best->seconds) / median(ours.seconds)});
+  }
+  return ratios;
+}
+
+nlohmann::json Report::json() const {
+  nlohmann::json out = {{"bench", bench_}, {"machine", machine_json()}};
+  out["rows"] = out["ratios"] = out["skipped"] = nlohmann::json::array();
+  for (const auto& series : series_) {
+    if (!series.seconds.empty()) out["rows"].push_back(row_json(series));
+  }
+  for (const auto& ratio : ratios()) out["ratios"].push_back(ratio_json(ratio));
+  for (const auto& skipped : skipped_) out["skipped"].push_back({{"who", skipped.who}, {"reason", skipped.reason}});
+  return out;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  const std::string aside = path + ".new";
+  std::ofstream file(aside, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    (void)std::remove(aside.c_str());
+    fail_errno("cannot write " + path, reason);
+  }
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,191 @@
+#include "bench/report.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/plot.h"
+#include "bench/process.h"
+#include "bench/table.h"
+#include "bench/timed_item.h"
+#include "lockstep/core/error.h"
+
+namespace lockstep::apps {
+namespace {
+
+const Workload kSmall{"allreduce", 2, 1, 1024};
+const Workload kLarge{"allreduce", 2, 1, 1048576};
+const Participant kInPlace{kOurs, "in_place"};
+const Participant kStaged{kOurs, "staged"};
+const Participant kFast{"fast", ""};
+const Participant kSlow{"slow", ""};
+
+Report example() {
+  Report report("allreduce");
+  report.add(kInPlace, kSmall, {1e-6, 3e-6});
+  report.add(kInPlace, kSmall, {2e-6});
+  report.add(kStaged, kSmall, {8e-6});
+  report.add(kSlow, kSmall, {9e-6});
+  report.add(kFast, kSmall, {4e-6});
+  report.add({kCeiling, ""}, kSmall, {1e-9});
+  report.add(kInPlace, kLarge, {1e-3});
+  report.skip("absent", "not installed");
+  return report;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Statistics, MedianTakesTheMiddleOrTheMeanOfBoth) {
+  EXPECT_EQ(median({5}), 5);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+}
+
+TEST(Statistics, PercentileIsAMeasuredValue) {
+  std::vector<double> values;
+  for (int i = 100; i >= 1; --i) values.push_back(i);
+  EXPECT_EQ(percentile(values, 95), 95);
+  EXPECT_EQ(percentile(values, 0), 1);
+  EXPECT_EQ(percentile(values, 100), 100);
+  EXPECT_EQ(percentile({7}, 95), 7);
+  EXPECT_EQ(percentile({1, 2, 3}, 95), 3);
+}
+
+TEST(Report, PoolsRounds) {
+  const auto report = example();
+  ASSERT_NE(report.find(kInPlace, kSmall), nullptr);
+  EXPECT_EQ(report.find(kInPlace, kSmall)->seconds.size(), 3U);
+  EXPECT_EQ(report.find(kFast, kLarge), nullptr);
+}
+
+TEST(Report, ComparesEachOfOursWithTheBestPeer) {
+  const auto ratios = example().ratios();
+  ASSERT_EQ(ratios.size(), 2U);  // no peer ran the large one, and the ceiling is none
+  EXPECT_EQ(ratios[0].ours, kInPlace);
+  EXPECT_EQ(ratios[0].best_peer, "fast");
+  EXPECT_DOUBLE_EQ(ratios[0].ratio, 2.0);
+  EXPECT_DOUBLE_EQ(ratios[1].ratio, 0.5);
+}
+
+TEST(Report, JsonHasTheDocumentedShape) {
+  const auto json = example().json();
+  EXPECT_EQ(json["bench"], "allreduce");
+  EXPECT_GE(json["machine"]["cpus"], 1);
+  ASSERT_EQ(json["rows"].size(), 6U);
+  const auto& row = json["rows"][0];
+  EXPECT_EQ(row["who"], "lockstep");
+  EXPECT_EQ(row["case"], "allreduce");
+  EXPECT_EQ(row["variant"], "in_place");
+  EXPECT_EQ(row["ranks"], 2);
+  EXPECT_EQ(row["threads"], 1);
+  EXPECT_EQ(row["bytes"], 1024);
+  EXPECT_EQ(row["median_s"], 2e-6);
+  EXPECT_EQ(row["p95_s"], 3e-6);
+  EXPECT_EQ(row["reps"], 3);
+  EXPECT_FALSE(row.contains("samples_per_s"));
+  EXPECT_FALSE(json["rows"][2].contains("variant"));
+  EXPECT_EQ(json["ratios"][0]["best_peer"], "fast");
+  EXPECT_EQ(json["ratios"][0]["bytes"], 1024);
+  EXPECT_EQ(json["skipped"][0]["who"], "absent");
+  EXPECT_EQ(json["skipped"][0]["reason"], "not installed");
+}
+
+TEST(Report, JsonOfNothingHasEmptyLists) {
+  const auto json = Report("allreduce").json();
+  for (const auto* key : {"rows", "ratios", "skipped"}) EXPECT_TRUE(json[key].is_array() && json[key].empty()) << key;
+}
+
+TEST(Report, SamplesBecomeARate) {
+  Report report("train");
+  auto& series = report.series(kInPlace, {"mlp", 2, 1, 0});
+  series.seconds = {0.5};
+  series.samples_per_call = 64;
+  series.peak_pss_bytes = 1000;
+  const auto row = report.json()["rows"][0];
+  EXPECT_EQ(row["samples_per_s"], 128.0);
+  EXPECT_EQ(row["peak_pss_bytes"], 1000);
+  EXPECT_FALSE(row.contains("bytes"));
+}
+
+TEST(Table, ListsEveryRowAndWhatWasSkipped) {
+  const auto text = full_table(example());
+  for (const auto* part :
+       {"1 KiB", "lockstep in_place", "2.00 x fast", "0.50 x fast", "skipped absent: not installed"}) {
+    EXPECT_TRUE(has(text, part)) << part << " is missing in\n" << text;
+  }
+  EXPECT_TRUE(has(medians_table(example()), "-"));  // what nobody measured yet
+}
+
+TEST(Plot, DrawsOneLinePerParticipant) {
+  const auto svg = svg_plot(example(), "a < b");
+  std::size_t lines = 0;
+  for (auto at = svg.find("<polyline"); at != std::string::npos; at = svg.find("<polyline", at + 1)) ++lines;
+  EXPECT_EQ(lines, 5U);
+  EXPECT_TRUE(has(svg, "a &lt; b"));
+  EXPECT_TRUE(has(svg, ">lockstep in_place<"));
+  EXPECT_TRUE(has(svg, ">1 KiB<"));
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  EXPECT_FALSE(has(svg, "nan") || has(svg, "inf"));
+}
+
+TEST(Plot, OfOnePointOrNothingIsStillAPicture) {
+  Report one("allreduce");
+  one.add(kInPlace, kSmall, {1e-3});
+  EXPECT_FALSE(has(svg_plot(one, "one"), "nan"));
+  EXPECT_TRUE(has(svg_plot(Report("allreduce"), "none"), "nothing was measured"));
+}
+
+TEST(TimedItem, RoundTripsAndRefusesNonsense) {
+  const auto item = parse_item(to_text({1024, 7}));
+  EXPECT_EQ(item.bytes, 1024);
+  EXPECT_EQ(item.reps, 7);
+  for (const auto* bad : {"1024", "1024:0", "3:1", "6:1", "a:b", "1:2:3"}) EXPECT_THROW(parse_item(bad), Error) << bad;
+
+  const auto calls = parse_line(to_line({64, {1e-6, 2e-6}}));
+  ASSERT_TRUE(calls.has_value());
+  EXPECT_EQ(calls->bytes, 64);
+  EXPECT_EQ(calls->seconds, (std::vector<double>{1e-6, 2e-6}));
+  for (const auto* other :
+       {"", "hello", "{}", "[1]", R"({"bytes":1,"seconds":[]})", R"({"bytes":"x","seconds":[1]})"}) {
+    EXPECT_FALSE(parse_line(other).has_value()) << other;
+  }
+}
+
+TEST(Process, KeepsOutputErrorsAndCode) {
+  const auto outcome = run_process({"/bin/sh", "-c", "echo out; echo ----- >&2; echo cause >&2; exit 3"}, 30);
+  EXPECT_EQ(outcome.output, "out\n");
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_FALSE(outcome.timed_out);
+  EXPECT_EQ(reason_of(outcome), "cause");
+}
+
+TEST(Process, EndsTheWholeGroupWhenTimeIsUp) {
+  const auto outcome = run_process({"/bin/sh", "-c", "sleep 600 & echo $!; wait"}, 0.3);
+  EXPECT_TRUE(outcome.timed_out);
+  EXPECT_EQ(outcome.exit_code, 128 + 15);
+  EXPECT_TRUE(has(reason_of(outcome), "out of time"));
+}
+
+TEST(Process, NamesAProgramThatCannotStart) {
+  const auto outcome = run_process({"/no/such/program"}, 30);
+  EXPECT_EQ(outcome.exit_code, 127);
+  EXPECT_TRUE(has(reason_of(outcome), "cannot be started"));
+}
+
+TEST(WriteText, ReplacesAWholeFileOrThrows) {
+  const std::string path = testing::TempDir() + "report_test_" + std::to_string(getpid());
+  write_text(path, "one");
+  write_text(path, "two");
+  std::ifstream file(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "two");
+  (void)std::remove(path.c_str());
+  EXPECT_THROW(write_text("/no/such/folder/file", "x"), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::apps

@@ -1,0 +1,26 @@
+# What install and run share; sourced, never run.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+venv=$root/.venv-peers
+bin=$venv/bin
+gloo_python_file=$venv/gloo-python  # holds the path of a Python that has torch
+
+# First line on stderr is the reason a reader sees: keep it whole.
+die() {
+  echo "$2" >&2
+  exit "$1"
+}
+
+# mpi_tool FAMILY TOOL: the TOOL (mpicc, mpirun) of openmpi or mpich. Debian installs
+# both side by side with suffixes; elsewhere the plain name belongs to one of them.
+mpi_tool() {
+  local family=$1 tool=$2 version
+  if command -v "$tool.$family"; then return; fi
+  version=$(mpirun --version 2>/dev/null) || return 1
+  case $family:$version in
+    openmpi:*"Open MPI"*) command -v "$tool" ;;
+    mpich:*Intel*) return 1 ;;
+    mpich:*HYDRA*) command -v "$tool" ;;
+    *) return 1 ;;
+  esac
+}

@@ -1,0 +1,41 @@
+# What `cmake --install` puts in place: the library, its headers, the program and
+# a CMake package, so that another project writes
+#   find_package(Lockstep REQUIRED)
+#   target_link_libraries(mine PRIVATE Lockstep::lockstep)
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
+
+# torch is not installed with us: its libraries are found where they were.
+set_target_properties(lockstep PROPERTIES INSTALL_RPATH "$ORIGIN;${LOCKSTEP_TORCH}/lib")
+install(TARGETS lockstep EXPORT LockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# Plug-ins lie beside the library, which loads them from there.
+foreach(plugin lockstep_mpi lockstep_nccl)
+  if(TARGET ${plugin})
+    get_target_property(type ${plugin} TYPE)
+    if(type MATCHES "MODULE_LIBRARY|SHARED_LIBRARY")
+      set_target_properties(${plugin} PROPERTIES INSTALL_RPATH "$ORIGIN;${LOCKSTEP_TORCH}/lib")
+      install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    endif()
+  endif()
+endforeach()
+
+# The program is the one target in apps/ whose file is called lockstep.
+get_property(app_targets DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY BUILDSYSTEM_TARGETS)
+foreach(app ${app_targets})
+  get_target_property(output_name ${app} OUTPUT_NAME)
+  if(output_name STREQUAL "lockstep")
+    file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+    set_target_properties(${app} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library};${LOCKSTEP_TORCH}/lib")
+    install(TARGETS ${app} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/lockstep ${PROJECT_BINARY_DIR}/generated/lockstep
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+install(EXPORT LockstepTargets NAMESPACE Lockstep:: DESTINATION ${package_folder})
+configure_file(cmake/LockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/LockstepConfig.cmake @ONLY)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/LockstepConfig.cmake ${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake
+        DESTINATION ${package_folder})

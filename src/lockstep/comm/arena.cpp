@@ -1,0 +1,82 @@
+#include "lockstep/comm/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t kUnit = 128;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+// Giving pages back costs a fault each when they are used again.
+constexpr std::size_t kGiveBackBytes = std::size_t{16} << 20;
+
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Arena::Arena(std::shared_ptr<void> memory, std::byte* base, std::size_t bytes)
+    : memory_(std::move(memory)), base_(base), bytes_(bytes) {
+  if (bytes > 0) free_.emplace(0, bytes);
+}
+
+std::byte* Arena::allocate(std::size_t bytes) {
+  const std::size_t wanted = round_up(std::max<std::size_t>(bytes, 1), kUnit);
+  const std::size_t alignment = wanted >= kHugePage ? kHugePage : wanted >= kPage ? kPage : kUnit;
+  const std::lock_guard lock(mutex_);
+  auto best = free_.end();
+  for (auto piece = free_.begin(); piece != free_.end(); ++piece) {
+    const std::size_t lost = round_up(piece->first, alignment) - piece->first;
+    if (piece->second < lost + wanted) continue;
+    if (best == free_.end() || piece->second < best->second) best = piece;
+  }
+  if (best == free_.end()) {
+    fail(Fault::Comm, fmt::format("{} bytes of shared memory asked for, {} of {} in use on this rank; free some tensors "
+                                  "or use ordinary ones", bytes, used_bytes_, bytes_));
+  }
+  const auto [start, length] = *best;
+  const std::size_t offset = round_up(start, alignment);
+  free_.erase(best);
+  if (offset > start) free_.emplace(start, offset - start);
+  if (start + length > offset + wanted) free_.emplace(offset + wanted, start + length - offset - wanted);
+  used_.emplace(offset, wanted);
+  used_bytes_ += wanted;
+  if (wanted >= kHugePage) madvise(base_ + offset, wanted, MADV_HUGEPAGE);
+  return base_ + offset;
+}
+
+void Arena::release(std::byte* piece) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = used_.find(static_cast<std::size_t>(piece - base_));
+  if (found == used_.end()) return;
+  auto [offset, bytes] = *found;
+  used_.erase(found);
+  used_bytes_ -= bytes;
+  if (bytes >= kGiveBackBytes) madvise(base_ + round_up(offset, kPage), bytes / kPage * kPage, MADV_REMOVE);
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && next->first == offset + bytes) {
+    bytes += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto previous = std::prev(next);
+    if (previous->first + previous->second == offset) {
+      previous->second += bytes;
+      return;
+    }
+  }
+  free_.emplace(offset, bytes);
+}
+
+std::size_t Arena::used_bytes() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return used_bytes_;
+}
+
+}  // namespace lockstep::comm

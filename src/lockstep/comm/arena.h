@@ -1,0 +1,36 @@
+// lockstep/comm/arena.h
+//
+// Hands out pieces of one rank's arena and takes them back. Any thread may call.
+// Best fit with merging of neighbours; large pieces start on a huge page and give
+// their memory back to the system when freed.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace lockstep::comm {
+
+class Arena {
+ public:
+  /// `memory` keeps the arena mapped as long as any piece is in use.
+  Arena(std::shared_ptr<void> memory, std::byte* base, std::size_t bytes);
+
+  /// At least 128-byte aligned; contents are whatever was there. Fails when the arena is full.
+  std::byte* allocate(std::size_t bytes);
+  void release(std::byte* piece) noexcept;
+  bool contains(const void* pointer) const noexcept { return pointer >= base_ && pointer < base_ + bytes_; }
+  std::size_t used_bytes() const noexcept;
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::byte* base_;
+  std::size_t bytes_;
+  mutable std::mutex mutex_;
+  std::map<std::size_t, std::size_t> free_;  // offset -> bytes
+  std::map<std::size_t, std::size_t> used_;
+  std::size_t used_bytes_ = 0;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,542 @@
+#include "lockstep/comm/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "lockstep/comm/backend.h"
+#include "lockstep/comm/endpoint.h"
+#include "lockstep/comm/reduce.h"
+#include "lockstep/comm/shared_tensor.h"
+#include "lockstep/profile/span.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t kCollectives = static_cast<std::size_t>(Collective::Recv) + 1;
+
+std::int64_t sum(const std::vector<std::int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+std::byte* bytes_of(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<std::byte*>(tensor.data_ptr()) : nullptr;
+}
+
+/// Whether `tensors` lie one behind the other in one storage, as views of a bucket do.
+bool adjacent(const std::vector<at::Tensor>& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].is_contiguous() || !tensors[i].is_alias_of(tensors[0])) return false;
+    if (i > 0 && bytes_of(tensors[i]) != bytes_of(tensors[i - 1]) + tensors[i - 1].nbytes()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// ---- Work --------------------------------------------------------------------------------
+
+Work::Work(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<OperationQueue> queue, std::shared_ptr<Operation> operation)
+    : endpoint_(std::move(endpoint)), queue_(std::move(queue)), operation_(std::move(operation)) {}
+
+void Work::wait() {
+  if (operation_) {
+    const auto operation = std::exchange(operation_, nullptr);
+    const profile::Span span("wait");
+    endpoint_->wait(*queue_, *operation);
+  }
+  if (!steps_) return;
+  const auto steps = std::exchange(steps_, nullptr);
+  for (auto& work : steps->others) work.wait();
+  for (const auto& step : steps->after) step();
+}
+
+Work::Steps& Work::steps() {
+  if (!steps_) steps_ = std::make_shared<Steps>();
+  return *steps_;
+}
+
+void Work::add(Work other) { steps().others.push_back(std::move(other)); }
+void Work::after(std::function<void()> step) { steps().after.push_back(std::move(step)); }
+
+bool Work::done() const noexcept {
+  if (operation_ && operation_->state.load(std::memory_order_acquire) != Operation::State::Done) return false;
+  return !steps_ || std::all_of(steps_->others.begin(), steps_->others.end(), [](const Work& work) { return work.done(); });
+}
+
+// ---- construction --------------------------------------------------------------------------
+
+Communicator::Communicator(std::shared_ptr<Endpoint> endpoint, std::unique_ptr<Backend> backend)
+    : endpoint_(std::move(endpoint)),
+      backend_(std::move(backend)),
+      rank_(backend_->rank()),
+      size_(backend_->size()),
+      sends_(static_cast<std::size_t>(size_)),
+      receives_(static_cast<std::size_t>(size_)),
+      statistics_(kCollectives) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    lanes_.push_back(std::make_shared<OperationQueue>());
+    endpoint_->enlist(*lanes_.back());
+  }
+}
+
+Communicator::~Communicator() {
+  const bool unwinding = std::uncaught_exceptions() > 0;
+  for (const auto* queues : {&lanes_, &sends_, &receives_}) {
+    for (const auto& queue : *queues) {
+      if (queue) endpoint_->retire(*queue, unwinding);
+    }
+  }
+}
+
+const char* Communicator::backend() const noexcept { return backend_->name(); }
+int Communicator::world_rank(int rank) const noexcept { return backend_->world_rank(rank); }
+
+at::Tensor Communicator::empty(at::IntArrayRef sizes, at::ScalarType type) {
+  if (endpoint_->segment().threads()) return at::empty(sizes, at::TensorOptions(type));
+  return empty_in_arena(endpoint_->arena(), sizes, type);
+}
+
+// ---- checks ----------------------------------------------------------------------------------
+
+void Communicator::check(const at::Tensor& tensor, const char* what) const {
+  if (!tensor.defined()) fail(Fault::Usage, fmt::format("{} is an undefined tensor", what));
+  if (!tensor.device().is_cpu()) {
+    fail(Fault::Usage, fmt::format("{} is on {}; the {} back-end works on CPU tensors: move it with .cpu() first", what,
+                                   tensor.device().str(), backend()));
+  }
+  if (tensor.layout() != at::kStrided) {
+    fail(Fault::Usage, fmt::format("{} is a sparse tensor; make it dense with .to_dense() first", what));
+  }
+}
+
+void Communicator::check_peer(int peer, const char* what) const {
+  if (peer < 0 || peer >= size_) {
+    fail(Fault::Usage, fmt::format("{} {} is not a rank of this group of {}", what, peer, size_));
+  }
+}
+
+void Communicator::check_same_type(const at::Tensor& output, const at::Tensor& input) const {
+  if (output.scalar_type() != input.scalar_type()) {
+    fail(Fault::Usage, fmt::format("the output is {} but the input is {}", name_of(output.scalar_type()), name_of(input.scalar_type())));
+  }
+}
+
+void Communicator::check_own_count(const std::vector<std::int64_t>& counts, const at::Tensor& tensor, const char* what) const {
+  if (counts[static_cast<std::size_t>(rank_)] != tensor.numel()) {
+    fail(Fault::Usage, fmt::format("rank {} has {} elements in {}, its count says {}", rank_, tensor.numel(), what,
+                                   counts[static_cast<std::size_t>(rank_)]));
+  }
+}
+
+std::vector<std::int64_t> Communicator::block_counts(std::vector<std::int64_t> counts, std::int64_t elements,
+                                                     const char* what) const {
+  if (counts.empty()) {
+    if (elements % size_ != 0) {
+      fail(Fault::Usage, fmt::format("{} elements of {} cannot be cut into {} equal parts; pass counts", elements, what, size_));
+    }
+    counts.assign(static_cast<std::size_t>(size_), elements / size_);
+  }
+  if (static_cast<int>(counts.size()) != size_) {
+    fail(Fault::Usage, fmt::format("{} counts for {} ranks", counts.size(), size_));
+  }
+  if (std::any_of(counts.begin(), counts.end(), [](std::int64_t count) { return count < 0; })) {
+    fail(Fault::Usage, "a count is negative");
+  }
+  if (sum(counts) != elements) {
+    fail(Fault::Usage, fmt::format("the counts add up to {} but {} has {} elements", sum(counts), what, elements));
+  }
+  return counts;
+}
+
+// ---- issuing -----------------------------------------------------------------------------------
+
+Request Communicator::prepare(Collective collective, const at::Tensor& tensor, std::int64_t count,
+                              const CallOptions& options) const {
+  Request request;
+  request.descriptor.collective = collective;
+  request.descriptor.type = tensor.scalar_type();
+  request.descriptor.count = count;
+  if (options.name != nullptr) {
+    std::strncpy(request.descriptor.name.data(), options.name, request.descriptor.name.size() - 1);
+  }
+  request.element_bytes = tensor.element_size();
+  const std::size_t bytes = static_cast<std::size_t>(count) * request.element_bytes;
+  request.lane = options.lane.value_or(bytes <= endpoint_->tuning().inline_bytes ? Lane::Urgent : Lane::Bulk);
+  return request;
+}
+
+Work Communicator::issue(Request request, std::vector<at::Tensor> tensors,
+                         std::vector<std::pair<at::Tensor, at::Tensor>> copies_back) {
+  Descriptor& descriptor = request.descriptor;
+  const bool pairwise = descriptor.collective == Collective::Send || descriptor.collective == Collective::Recv;
+  if (!pairwise) {
+    descriptor.sequence = issued_++;
+    backend_->issued(descriptor);
+  }
+  auto& statistics = statistics_[static_cast<std::size_t>(descriptor.collective)];
+  ++statistics.calls;
+  statistics.bytes += descriptor.count * static_cast<std::int64_t>(request.element_bytes);
+
+  auto* queue = &lanes_[static_cast<std::size_t>(request.lane)];
+  if (pairwise) {
+    queue = &(descriptor.collective == Collective::Send ? sends_ : receives_)[static_cast<std::size_t>(descriptor.root)];
+    if (!*queue) {
+      *queue = std::make_shared<OperationQueue>();
+      endpoint_->enlist(**queue);
+    }
+  }
+  const bool here = !pairwise && request.lane == Lane::Urgent && (*queue)->length.load(std::memory_order_acquire) == 0;
+  const auto fill = [&](Operation& operation) {
+    operation.request = std::move(request);
+    operation.backend = backend_.get();
+    if (!copies_back.empty()) {
+      operation.on_success = [copies = std::move(copies_back)] {
+        for (const auto& [to, from] : copies) to.copy_(from);
+      };
+    }
+  };
+  if (here) {
+    ++statistics.on_caller;
+    const profile::Span span(name_of(descriptor.collective), descriptor.count * static_cast<std::int64_t>(request.element_bytes));
+    Operation operation;
+    fill(operation);
+    endpoint_->run(operation);
+    return {};
+  }
+  auto operation = std::make_shared<Operation>();
+  fill(*operation);
+  operation->tensors = std::move(tensors);
+  endpoint_->enqueue(**queue, operation);
+  return {endpoint_, *queue, std::move(operation)};
+}
+
+namespace {
+
+/// The contiguous form of `tensor`; remembers to copy it back where it is another tensor.
+at::Tensor staged(const at::Tensor& tensor, std::vector<std::pair<at::Tensor, at::Tensor>>& copies_back) {
+  if (tensor.is_contiguous()) return tensor;
+  at::Tensor contiguous = tensor.contiguous();
+  copies_back.emplace_back(tensor, contiguous);
+  return contiguous;
+}
+
+}  // namespace
+
+// ---- reductions ----------------------------------------------------------------------------------
+
+Work Communicator::all_reduce_(at::Tensor tensor, ReduceOp op, CallOptions options) {
+  check(tensor, "the tensor of all_reduce_");
+  check_reducible(tensor.scalar_type(), op);
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  tensor = staged(tensor, copies_back);
+  Request request = prepare(Collective::AllReduce, tensor, tensor.numel(), options);
+  request.descriptor.op = op;
+  request.output = bytes_of(tensor);
+  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+}
+
+Work Communicator::together(const std::vector<at::Tensor>& tensors, const std::function<Work(at::Tensor)>& call) {
+  if (tensors.empty()) return {};
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
+  for (const auto& tensor : tensors) {
+    check(tensor, "a tensor of the group");
+    by_type[tensor.scalar_type()].push_back(tensor);
+  }
+  Work all;
+  for (const auto& [type, group] : by_type) {
+    std::int64_t elements = 0;
+    for (const auto& tensor : group) elements += tensor.numel();
+    if (adjacent(group)) {
+      all.add(call(group[0].as_strided({elements}, {1}, group[0].storage_offset())));
+      continue;
+    }
+    at::Tensor flat = empty({elements}, type);
+    std::vector<std::pair<at::Tensor, at::Tensor>> parts;
+    std::int64_t at = 0;
+    for (const auto& tensor : group) {
+      at::Tensor part = flat.narrow(0, at, tensor.numel()).view(tensor.sizes());
+      part.copy_(tensor);
+      parts.emplace_back(tensor, part);
+      at += tensor.numel();
+    }
+    Work work = call(flat);
+    work.after([parts] {
+      for (const auto& [tensor, part] : parts) tensor.copy_(part);
+    });
+    all.add(std::move(work));
+  }
+  return all;
+}
+
+Work Communicator::all_reduce_(const std::vector<at::Tensor>& tensors, ReduceOp op, CallOptions options) {
+  return together(tensors, [&](at::Tensor flat) { return all_reduce_(std::move(flat), op, options); });
+}
+
+Work Communicator::broadcast_(const std::vector<at::Tensor>& tensors, int root, CallOptions options) {
+  return together(tensors, [&](at::Tensor flat) { return broadcast_(std::move(flat), root, options); });
+}
+
+Work Communicator::all_reduce_shards(at::Tensor result, const std::vector<at::Tensor>& shards, ReduceOp op,
+                                     CallOptions options) {
+  check(result, "the result of all_reduce_shards");
+  check_reducible(result.scalar_type(), op);
+  // The share of the tree that this rank holds tells how many shards there are in all.
+  constexpr int kManyShards = 1 << 20;
+  const int share = kManyShards / shards_of_rank(kManyShards, size_, rank_).count;
+  const int mine = static_cast<int>(shards.size());
+  if (mine == 0 || (mine & (mine - 1)) != 0) {
+    fail(Fault::Usage, fmt::format("{} shards on rank {}; a rank holds a power of two, see shards_of_rank", mine, rank_));
+  }
+  std::vector<at::Tensor> contiguous;
+  std::vector<const void*> inputs;
+  std::vector<int> leaves(shards.size());
+  std::iota(leaves.begin(), leaves.end(), 0);
+  for (const auto& shard : shards) {
+    check(shard, "a shard");
+    if (shard.scalar_type() != result.scalar_type() || shard.numel() != result.numel()) {
+      fail(Fault::Usage, fmt::format("a shard is {}[{}] but the result is {}[{}]", name_of(shard.scalar_type()), shard.numel(),
+                                     name_of(result.scalar_type()), result.numel()));
+    }
+    contiguous.push_back(shard.contiguous());
+    inputs.push_back(contiguous.back().data_ptr());
+  }
+  const TreeReduction reduction{result.scalar_type(), op, mine * share};
+  at::Tensor partial = empty(result.sizes(), accumulate_type(result.scalar_type()));
+  void* const partial_output = partial.data_ptr();
+  reduce_tree(reduction, {0, mine}, leaves, inputs, Stage::Elements, {&partial_output, 1}, Stage::Partials, partial.numel());
+
+  Work work = all_reduce_(partial, op == ReduceOp::Avg ? ReduceOp::Sum : op, options);
+  work.after([result, partial, reduction] {
+    const at::Tensor finished = result.is_contiguous() ? result : result.contiguous();
+    const void* const input = partial.data_ptr();
+    void* const output = finished.data_ptr();
+    const int first_leaf = 0;
+    reduce_tree(reduction, {0, 1}, {&first_leaf, 1}, {&input, 1}, Stage::Partials, {&output, 1}, Stage::Elements, partial.numel());
+    if (!result.is_contiguous()) result.copy_(finished);
+  });
+  return work;
+}
+
+Work Communicator::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, CallOptions options) {
+  check(output, "the output of reduce_scatter");
+  check(input, "the input of reduce_scatter");
+  check_reducible(input.scalar_type(), op);
+  check_same_type(output, input);
+  if (input.numel() != output.numel() * size_) {
+    fail(Fault::Usage, fmt::format("reduce_scatter of {} elements to {} ranks cannot give {} each", input.numel(), size_, output.numel()));
+  }
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  input = input.contiguous();
+  output = staged(output, copies_back);
+  Request request = prepare(Collective::ReduceScatter, output, output.numel(), options);
+  request.descriptor.op = op;
+  request.input = bytes_of(input);
+  request.output = bytes_of(output);
+  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+}
+
+Work Communicator::reduce_(at::Tensor tensor, ReduceOp op, int root, CallOptions options) {
+  check(tensor, "the tensor of reduce_");
+  check_reducible(tensor.scalar_type(), op);
+  check_peer(root, "root");
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  tensor = staged(tensor, copies_back);
+  Request request = prepare(Collective::Reduce, tensor, tensor.numel(), options);
+  request.descriptor.op = op;
+  request.descriptor.root = static_cast<std::int16_t>(root);
+  request.output = bytes_of(tensor);
+  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+}
+
+// ---- moving data ----------------------------------------------------------------------------------
+
+Work Communicator::broadcast_(at::Tensor tensor, int root, CallOptions options) {
+  check(tensor, "the tensor of broadcast_");
+  check_peer(root, "root");
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  tensor = staged(tensor, copies_back);
+  Request request = prepare(Collective::Broadcast, tensor, tensor.numel(), options);
+  request.descriptor.root = static_cast<std::int16_t>(root);
+  request.output = bytes_of(tensor);
+  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+}
+
+Work Communicator::all_gather(at::Tensor output, at::Tensor input, std::vector<std::int64_t> counts, CallOptions options) {
+  check(output, "the output of all_gather");
+  check(input, "the input of all_gather");
+  check_same_type(output, input);
+  counts = block_counts(std::move(counts), output.numel(), "the output");
+  check_own_count(counts, input, "the input");
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  input = input.contiguous();
+  output = staged(output, copies_back);
+  Request request = prepare(Collective::AllGather, input, output.numel(), options);
+  request.input = bytes_of(input);
+  request.output = bytes_of(output);
+  request.send_counts = {input.numel()};
+  request.recv_counts = std::move(counts);
+  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+}
+
+Work Communicator::gather(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts, CallOptions options) {
+  check_peer(root, "root");
+  check(input, "the input of gather");
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  std::int64_t total = counts.empty() ? input.numel() * size_ : sum(counts);
+  counts = block_counts(std::move(counts), total, "the output");
+  check_own_count(counts, input, "the input");
+  if (rank_ == root) {
+    check(output, "the output of gather");
+    check_same_type(output, input);
+    if (output.numel() != total) fail(Fault::Usage, fmt::format("the output of gather has {} elements, {} are gathered", output.numel(), total));
+    output = staged(output, copies_back);
+  }
+  input = input.contiguous();
+  Request request = prepare(Collective::Gather, input, total, options);
+  request.descriptor.root = static_cast<std::int16_t>(root);
+  request.input = bytes_of(input);
+  request.output = bytes_of(output);
+  request.send_counts = {input.numel()};
+  request.recv_counts = std::move(counts);
+  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+}
+
+Work Communicator::scatter(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts, CallOptions options) {
+  check_peer(root, "root");
+  check(output, "the output of scatter");
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  std::int64_t total = counts.empty() ? output.numel() * size_ : sum(counts);
+  counts = block_counts(std::move(counts), total, "the input");
+  check_own_count(counts, output, "the output");
+  if (rank_ == root) {
+    check(input, "the input of scatter");
+    check_same_type(output, input);
+    if (input.numel() != total) fail(Fault::Usage, fmt::format("the input of scatter has {} elements, {} are scattered", input.numel(), total));
+    input = input.contiguous();
+  }
+  output = staged(output, copies_back);
+  Request request = prepare(Collective::Scatter, output, total, options);
+  request.descriptor.root = static_cast<std::int16_t>(root);
+  request.input = bytes_of(input);
+  request.output = bytes_of(output);
+  request.send_counts = std::move(counts);
+  request.recv_counts = {output.numel()};
+  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+}
+
+Work Communicator::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> send_counts,
+                              std::vector<std::int64_t> recv_counts, CallOptions options) {
+  check(output, "the output of all_to_all");
+  check(input, "the input of all_to_all");
+  check_same_type(output, input);
+  const bool equal = send_counts.empty() && recv_counts.empty();
+  send_counts = block_counts(std::move(send_counts), input.numel(), "the input");
+  recv_counts = block_counts(std::move(recv_counts), output.numel(), "the output");
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  input = input.contiguous();
+  output = staged(output, copies_back);
+  // Unequal blocks are known to their two ranks only, so nothing may depend on them:
+  // the count is 0 and the lane fixed.
+  Request request = prepare(Collective::AllToAll, input, equal ? send_counts[0] : 0, options);
+  if (!equal && !options.lane) request.lane = Lane::Bulk;
+  request.input = bytes_of(input);
+  request.output = bytes_of(output);
+  request.send_counts = std::move(send_counts);
+  request.recv_counts = std::move(recv_counts);
+  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+}
+
+Work Communicator::send(at::Tensor tensor, int to, CallOptions options) {
+  check(tensor, "the tensor of send");
+  check_peer(to, "receiver");
+  tensor = tensor.contiguous();
+  Request request = prepare(Collective::Send, tensor, tensor.numel(), options);
+  request.descriptor.root = static_cast<std::int16_t>(to);
+  request.input = bytes_of(tensor);
+  return issue(std::move(request), {std::move(tensor)}, {});
+}
+
+Work Communicator::recv_(at::Tensor tensor, int from, CallOptions options) {
+  check(tensor, "the tensor of recv_");
+  check_peer(from, "sender");
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
+  tensor = staged(tensor, copies_back);
+  Request request = prepare(Collective::Recv, tensor, tensor.numel(), options);
+  request.descriptor.root = static_cast<std::int16_t>(from);
+  request.output = bytes_of(tensor);
+  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+}
+
+void Communicator::barrier(CallOptions options) {
+  Request request;
+  if (options.name != nullptr) std::strncpy(request.descriptor.name.data(), options.name, request.descriptor.name.size() - 1);
+  issue(std::move(request), {}, {}).wait();
+}
+
+// ---- byte strings -----------------------------------------------------------------------------------
+
+std::string Communicator::broadcast_bytes(const std::string& bytes, int root) {
+  at::Tensor length = at::empty({1}, at::kLong);
+  *length.data_ptr<std::int64_t>() = static_cast<std::int64_t>(bytes.size());
+  broadcast_(length, root).wait();
+  at::Tensor data = at::empty({*length.data_ptr<std::int64_t>()}, at::kByte);
+  if (rank_ == root) std::memcpy(data.data_ptr(), bytes.data(), bytes.size());
+  broadcast_(data, root).wait();
+  return {static_cast<const char*>(data.data_ptr()), static_cast<std::size_t>(data.numel())};
+}
+
+std::vector<std::string> Communicator::gather_bytes(const std::string& bytes) {
+  at::Tensor length = at::empty({1}, at::kLong);
+  *length.data_ptr<std::int64_t>() = static_cast<std::int64_t>(bytes.size());
+  at::Tensor lengths = at::empty({size_}, at::kLong);
+  all_gather(lengths, length).wait();
+  const auto* first = lengths.data_ptr<std::int64_t>();
+  const std::vector<std::int64_t> counts(first, first + size_);
+
+  at::Tensor mine = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(mine.data_ptr(), bytes.data(), bytes.size());
+  at::Tensor all = at::empty({sum(counts)}, at::kByte);
+  all_gather(all, mine, counts).wait();
+  std::vector<std::string> result;
+  const char* at = static_cast<const char*>(all.data_ptr());
+  for (const auto count : counts) {
+    result.emplace_back(at, static_cast<std::size_t>(count));
+    at += count;
+  }
+  return result;
+}
+
+// ---- groups --------------------------------------------------------------------------------------------
+
+std::unique_ptr<Communicator> Communicator::split(int color, int key) {
+  struct Choice {
+    int color, key, rank;
+  };
+  const Choice mine{color, key, rank_};
+  std::vector<Choice> members;
+  for (const auto& text : gather_bytes(std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
+    Choice choice;
+    std::memcpy(&choice, text.data(), sizeof choice);
+    if (choice.color == color && color >= 0) members.push_back(choice);
+  }
+  std::stable_sort(members.begin(), members.end(), [](const Choice& a, const Choice& b) { return a.key < b.key; });
+  std::vector<int> ranks;
+  for (const auto& member : members) ranks.push_back(member.rank);
+  auto group = backend_->subgroup(ranks, [this](const std::string& bytes) { return gather_bytes(bytes); });
+  return group ? std::make_unique<Communicator>(endpoint_, std::move(group)) : nullptr;
+}
+
+std::unique_ptr<Communicator> Communicator::duplicate() { return split(0, rank_); }
+
+const CollectiveStatistics& Communicator::statistics(Collective collective) const noexcept {
+  return statistics_[static_cast<std::size_t>(collective)];
+}
+
+}  // namespace lockstep::comm

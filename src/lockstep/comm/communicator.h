@@ -1,0 +1,135 @@
+// lockstep/comm/communicator.h
+//
+// A Communicator is a group of ranks and the collectives they perform together.
+// All ranks call the same collectives in the same order; a rank that does not is
+// named in the Error that every rank then throws. A collective returns once queued
+// (a small one, done); its tensors hold the result after Work::wait() and must not
+// be touched before. A sum has the same bits on every back-end: it follows one
+// fixed tree over the ranks. Collectives of one lane keep their order, urgent ones
+// pass bulk ones. One thread at a time uses a Communicator.
+//
+// Tensors are on the CPU, of any real, integer or bool type and any strides; those
+// made by empty() are worked on in place, others through a copy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/comm/types.h"
+#include "lockstep/comm/work.h"
+
+namespace lockstep::comm {
+
+class Backend;
+class Endpoint;
+class Operation;
+struct Request;
+struct OperationQueue;
+
+struct CallOptions {
+  /// Shown in messages and traces, and compared between ranks (its first 31 characters).
+  const char* name = nullptr;
+  /// By default small collectives are urgent and large ones bulk.
+  std::optional<Lane> lane = std::nullopt;
+};
+
+/// Totals since the start, per kind of collective.
+struct CollectiveStatistics {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+  std::int64_t on_caller = 0;  // of calls: performed by the calling thread
+};
+
+class Communicator {
+ public:
+  Communicator(std::shared_ptr<Endpoint> endpoint, std::unique_ptr<Backend> backend);
+  /// Finishes what is queued, except while an exception unwinds.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  /// "self", "threads", "shm", "mpi" or "hier".
+  const char* backend() const noexcept;
+  /// The rank in the world of a rank of this group.
+  int world_rank(int rank) const noexcept;
+
+  /// Memory that the ranks of the host map, so that collectives work in it in place.
+  /// The tensor is an ordinary one: it may be moved, resized, freed, and outlive this.
+  at::Tensor empty(at::IntArrayRef sizes, at::ScalarType type);
+
+  /// Replaces `tensor` on every rank by the reduction over all ranks.
+  Work all_reduce_(at::Tensor tensor, ReduceOp op, CallOptions options = {});
+  /// The same for several tensors as one collective.
+  Work all_reduce_(const std::vector<at::Tensor>& tensors, ReduceOp op, CallOptions options = {});
+  /// The same for virtual shards: this rank's are shards_of_rank(shards in all, size(), rank()).
+  /// `result` becomes the reduction over the shards of all ranks, with the same bits for any
+  /// number of ranks. Avg divides by the number of shards.
+  Work all_reduce_shards(at::Tensor result, const std::vector<at::Tensor>& shards, ReduceOp op, CallOptions options = {});
+  /// `output` becomes part rank() of the reduction of `input`, which has size() times its elements.
+  Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, CallOptions options = {});
+  /// Replaces the root's `tensor` by the reduction over all ranks; others keep theirs.
+  Work reduce_(at::Tensor tensor, ReduceOp op, int root, CallOptions options = {});
+  Work broadcast_(at::Tensor tensor, int root, CallOptions options = {});
+  Work broadcast_(const std::vector<at::Tensor>& tensors, int root, CallOptions options = {});
+
+  /// `output` becomes the inputs of all ranks, one after another. Without `counts` all are of
+  /// equal size; else counts[r] elements come from rank r.
+  Work all_gather(at::Tensor output, at::Tensor input, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  /// The same into the root's `output`; other ranks pass an undefined tensor.
+  Work gather(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  /// The root's `input` in parts; other ranks pass an undefined tensor.
+  Work scatter(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  /// Part r of `input` goes to rank r. Without counts all parts are of equal size.
+  Work all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> send_counts = {},
+                  std::vector<std::int64_t> recv_counts = {}, CallOptions options = {});
+
+  /// Messages between two ranks arrive in the order they were sent.
+  Work send(at::Tensor tensor, int to, CallOptions options = {});
+  Work recv_(at::Tensor tensor, int from, CallOptions options = {});
+
+  void barrier(CallOptions options = {});
+
+  /// The root's bytes on every rank.
+  std::string broadcast_bytes(const std::string& bytes, int root);
+  /// Every rank's bytes on every rank, by rank.
+  std::vector<std::string> gather_bytes(const std::string& bytes);
+
+  /// Groups of the ranks with equal `color`, ordered by `key`, then rank; a negative color
+  /// gives no group (nullptr). All ranks of this group call it.
+  std::unique_ptr<Communicator> split(int color, int key = 0);
+  std::unique_ptr<Communicator> duplicate();
+
+  const CollectiveStatistics& statistics(Collective collective) const noexcept;
+  const std::shared_ptr<Endpoint>& endpoint() const noexcept { return endpoint_; }
+
+ private:
+  Work issue(Request request, std::vector<at::Tensor> tensors, std::vector<std::pair<at::Tensor, at::Tensor>> copies_back);
+  Request prepare(Collective collective, const at::Tensor& tensor, std::int64_t count, const CallOptions& options) const;
+  void check(const at::Tensor& tensor, const char* what) const;
+  void check_peer(int peer, const char* what) const;
+  void check_same_type(const at::Tensor& output, const at::Tensor& input) const;
+  void check_own_count(const std::vector<std::int64_t>& counts, const at::Tensor& tensor, const char* what) const;
+  /// Calls `call` once per type in `tensors`, with all tensors of that type as one.
+  Work together(const std::vector<at::Tensor>& tensors, const std::function<Work(at::Tensor)>& call);
+  std::vector<std::int64_t> block_counts(std::vector<std::int64_t> counts, std::int64_t elements, const char* what) const;
+
+  std::shared_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Backend> backend_;
+  int rank_;
+  int size_;
+  std::uint64_t issued_ = 0;
+  std::vector<std::shared_ptr<OperationQueue>> lanes_;
+  std::vector<std::shared_ptr<OperationQueue>> sends_;  // by peer, made on first use
+  std::vector<std::shared_ptr<OperationQueue>> receives_;
+  std::vector<CollectiveStatistics> statistics_;
+};
+
+}  // namespace lockstep::comm

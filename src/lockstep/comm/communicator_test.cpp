@@ -1,0 +1,547 @@
+// The conformance suite: what every back-end must do. Run as it is over ranks as
+// threads, and under `lockstep launch` and mpirun over the others.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/on_ranks.h"
+#include "lockstep/comm/tree.h"
+#include "lockstep/core/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+using testing::on_ranks;
+
+// From below the smallest message slot to several windows.
+const std::vector<std::int64_t> kCounts = {0, 1, 7, 15, 256, 1000, 16'411, 300'007};
+
+const std::vector<at::ScalarType> kTypes = {at::kDouble, at::kFloat, at::kHalf,   at::kBFloat16, at::kChar,   at::kShort, at::kInt,
+                                            at::kLong,   at::kByte,  at::kUInt16, at::kUInt32,   at::kUInt64, at::kBool};
+
+/// Small whole numbers that differ by rank and place.
+at::Tensor numbers(std::int64_t count, int rank, at::ScalarType type = at::kDouble) {
+  return (at::arange(count, at::kLong).remainder(5) + rank + 1).to(type);
+}
+
+/// The reduction of numbers(count, 0..ranks-1, type), by PyTorch in float64 or int64.
+at::Tensor expected(std::int64_t count, int ranks, at::ScalarType type, ReduceOp op) {
+  at::Tensor result = numbers(count, 0, type).to(at::kDouble);
+  if (type == at::kBool) return at::ones({count}, at::kBool);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const at::Tensor next = numbers(count, rank, type).to(at::kDouble);
+    switch (op) {
+      case ReduceOp::Sum:
+      case ReduceOp::Avg: result = result + next; break;
+      case ReduceOp::Prod: result = result * next; break;
+      case ReduceOp::Min: result = at::minimum(result, next); break;
+      case ReduceOp::Max: result = at::maximum(result, next); break;
+    }
+  }
+  return op == ReduceOp::Avg ? result / ranks : result;
+}
+
+std::string bytes_of(const at::Tensor& tensor) {
+  const at::Tensor contiguous = tensor.contiguous();
+  return {static_cast<const char*>(contiguous.data_ptr()), contiguous.nbytes()};
+}
+
+::testing::AssertionResult same_bits(const at::Tensor& actual, const at::Tensor& wanted) {
+  if (actual.sizes() == wanted.sizes() && actual.scalar_type() == wanted.scalar_type() && bytes_of(actual) == bytes_of(wanted)) {
+    return ::testing::AssertionSuccess();
+  }
+  const std::int64_t show = std::min<std::int64_t>(actual.numel(), 8);
+  return ::testing::AssertionFailure() << "got " << actual.flatten().slice(0, 0, show).to(at::kDouble) << "\nwanted "
+                                       << wanted.flatten().slice(0, 0, show).to(at::kDouble);
+}
+
+class Conformance : public ::testing::TestWithParam<testing::Ranks> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Conformance, ::testing::ValuesIn(testing::cases()));
+
+TEST_P(Conformance, AllReduceSumsEveryTypeAndSize) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto type : kTypes) {
+      for (const auto count : kCounts) {
+        if (count > 20'000 && type != at::kFloat && type != at::kHalf) continue;
+        at::Tensor tensor = numbers(count, group.rank(), type);
+        group.all_reduce_(tensor, ReduceOp::Sum).wait();
+        EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), type, ReduceOp::Sum).to(type))) << type << " " << count;
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, AllReduceInPlaceInSharedMemory) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto count : kCounts) {
+      at::Tensor tensor = group.empty({count}, at::kFloat);
+      tensor.copy_(numbers(count, group.rank(), at::kFloat));
+      group.all_reduce_(tensor, ReduceOp::Sum).wait();
+      EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat))) << count;
+    }
+  });
+}
+
+TEST_P(Conformance, AllReduceWithSharedMemoryOnSomeRanksOnly) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto count : kCounts) {
+      at::Tensor tensor = group.rank() % 2 == 0 ? group.empty({count}, at::kFloat) : at::empty({count}, at::kFloat);
+      tensor.copy_(numbers(count, group.rank(), at::kFloat));
+      group.all_reduce_(tensor, ReduceOp::Sum).wait();
+      EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat))) << count;
+    }
+  });
+}
+
+TEST_P(Conformance, AllReduceEveryOperation) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto op : {ReduceOp::Avg, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max}) {
+      for (const auto type : {at::kDouble, at::kFloat, at::kLong, at::kInt, at::kByte, at::kBool}) {
+        if (op == ReduceOp::Avg && !at::isFloatingType(type)) continue;
+        if (op == ReduceOp::Prod && type == at::kByte) continue;  // wraps; covered by kernels' own test
+        for (const std::int64_t count : {5, 1000, 40'000}) {
+          if (op == ReduceOp::Prod && group.size() > 4 && type == at::kInt) continue;
+          at::Tensor tensor = numbers(count, group.rank(), type);
+          group.all_reduce_(tensor, op).wait();
+          EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), type, op).to(type))) << name_of(op) << " " << type << " " << count;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, BoolReducesLogically) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    // Place i is true on rank i only.
+    const at::Tensor mine = at::arange(group.size() + 1) == group.rank();
+    at::Tensor any = mine.clone();
+    group.all_reduce_(any, ReduceOp::Sum).wait();
+    EXPECT_TRUE(same_bits(any, at::arange(group.size() + 1) < group.size()));
+    at::Tensor all = mine.clone();
+    group.all_reduce_(all, ReduceOp::Min).wait();
+    EXPECT_TRUE(same_bits(all, group.size() == 1 ? mine : at::zeros({group.size() + 1}, at::kBool)));
+  });
+}
+
+TEST_P(Conformance, MinAndMaxPropagateNaN) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto op : {ReduceOp::Min, ReduceOp::Max}) {
+      for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+        for (int bearer = 0; bearer < group.size(); ++bearer) {
+          at::Tensor tensor = at::ones({40}, at::TensorOptions(type));
+          if (group.rank() == bearer) tensor[17] = std::numeric_limits<double>::quiet_NaN();
+          group.all_reduce_(tensor, op).wait();
+          EXPECT_TRUE(std::isnan(tensor[17].item<double>()));
+          EXPECT_EQ(tensor[16].item<double>(), 1);
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, HalfTypesAreSummedInFloat32AndRoundedOnce) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto type : {at::kHalf, at::kBFloat16}) {
+      for (const std::int64_t count : {64, 5'000, 100'000}) {
+        std::vector<at::Tensor> all;
+        for (int rank = 0; rank < group.size(); ++rank) {
+          all.push_back((at::arange(count, at::kFloat) * 0.37f + static_cast<float>(rank) * 1.9f).sin().to(type));
+        }
+        // The tree, in float32.
+        const std::function<at::Tensor(TreeNode)> sum = [&](TreeNode node) {
+          if (node.leaf()) return all[static_cast<std::size_t>(node.first)].to(at::kFloat);
+          return sum(node.left()) + sum(node.right());
+        };
+        at::Tensor tensor = all[static_cast<std::size_t>(group.rank())].clone();
+        group.all_reduce_(tensor, ReduceOp::Sum).wait();
+        EXPECT_TRUE(same_bits(tensor, sum({0, group.size()}).to(type))) << type << " " << count;
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, SumFollowsTheFixedTree) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const std::int64_t count : {3, 200, 3'000, 20'000, 400'000}) {
+      std::vector<at::Tensor> all;
+      for (int rank = 0; rank < group.size(); ++rank) {
+        all.push_back((at::arange(count, at::kFloat) * 1.7f + static_cast<float>(rank) * 0.3f).cos() * std::pow(10.0f, static_cast<float>(rank % 5)));
+      }
+      const std::function<at::Tensor(TreeNode)> sum = [&](TreeNode node) {
+        if (node.leaf()) return all[static_cast<std::size_t>(node.first)];
+        return sum(node.left()) + sum(node.right());
+      };
+      const at::Tensor wanted = sum({0, group.size()});
+      for (const bool shared : {false, true}) {
+        at::Tensor tensor = shared ? group.empty({count}, at::kFloat) : at::empty({count}, at::kFloat);
+        tensor.copy_(all[static_cast<std::size_t>(group.rank())]);
+        group.all_reduce_(tensor, ReduceOp::Sum).wait();
+        EXPECT_TRUE(same_bits(tensor, wanted)) << count << (shared ? " shared" : " private");
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, ShardsGiveTheSameBitsOnAnyNumberOfRanks) {
+  constexpr int kShards = 16;
+  if (GetParam().count > kShards) GTEST_SKIP() << "more ranks than shards";
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto type : {at::kFloat, at::kHalf, at::kDouble}) {
+      for (const auto op : {ReduceOp::Sum, ReduceOp::Avg}) {
+        const auto shard = [&](int index) {
+          return ((at::arange(3'001, at::kFloat) * 0.71f + static_cast<float>(index)).sin() * std::pow(7.0f, static_cast<float>(index % 4))).to(type);
+        };
+        // One rank that holds all shards, computed with PyTorch.
+        const std::function<at::Tensor(TreeNode)> sum = [&](TreeNode node) {
+          if (node.leaf()) return shard(node.first).to(type == at::kHalf ? at::kFloat : type);
+          return sum(node.left()) + sum(node.right());
+        };
+        at::Tensor wanted = sum({0, kShards});
+        if (op == ReduceOp::Avg) wanted = wanted / kShards;
+        std::vector<at::Tensor> mine;
+        const TreeNode held = shards_of_rank(kShards, group.size(), group.rank());
+        for (int index = held.first; index < held.end(); ++index) mine.push_back(shard(index));
+        at::Tensor result = at::empty({3'001}, at::TensorOptions(type));
+        group.all_reduce_shards(result, mine, op).wait();
+        EXPECT_TRUE(same_bits(result, wanted.to(type))) << type << name_of(op);
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, ReduceScatter) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto count : kCounts) {
+      for (const bool shared : {false, true}) {
+        const std::int64_t all = count * group.size();
+        at::Tensor input = shared ? group.empty({all}, at::kFloat) : at::empty({all}, at::kFloat);
+        input.copy_(numbers(all, group.rank(), at::kFloat));
+        const at::Tensor before = input.clone();
+        at::Tensor output = at::empty({count}, at::kFloat);
+        group.reduce_scatter(output, input, ReduceOp::Sum).wait();
+        const at::Tensor wanted = expected(all, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat);
+        EXPECT_TRUE(same_bits(output, wanted.slice(0, group.rank() * count, (group.rank() + 1) * count))) << count;
+        EXPECT_TRUE(same_bits(input, before)) << "the input was changed";
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, ReduceToEachRoot) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto count : kCounts) {
+      for (int root = 0; root < group.size(); ++root) {
+        at::Tensor tensor = numbers(count, group.rank(), at::kFloat);
+        const at::Tensor before = tensor.clone();
+        group.reduce_(tensor, ReduceOp::Sum, root).wait();
+        EXPECT_TRUE(same_bits(tensor, group.rank() == root ? expected(count, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat) : before));
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, BroadcastFromEachRoot) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto count : kCounts) {
+      for (int root = 0; root < group.size(); ++root) {
+        for (const bool shared : {false, true}) {
+          at::Tensor tensor = shared ? group.empty({count}, at::kInt) : at::empty({count}, at::kInt);
+          tensor.copy_(numbers(count, group.rank(), at::kInt));
+          group.broadcast_(tensor, root).wait();
+          EXPECT_TRUE(same_bits(tensor, numbers(count, root, at::kInt))) << count << " from " << root;
+        }
+      }
+    }
+  });
+}
+
+/// Rank r holds base + r * 3 elements, and none if r is 1.
+std::vector<std::int64_t> uneven(std::int64_t base, int ranks) {
+  std::vector<std::int64_t> counts;
+  for (int rank = 0; rank < ranks; ++rank) counts.push_back(rank == 1 ? 0 : base + 3 * rank);
+  return counts;
+}
+
+at::Tensor concatenated(const std::vector<std::int64_t>& counts) {
+  std::vector<at::Tensor> parts;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) parts.push_back(numbers(counts[rank], static_cast<int>(rank), at::kDouble));
+  return at::cat(parts);
+}
+
+TEST_P(Conformance, AllGatherEqualAndUnequal) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto count : kCounts) {
+      for (const bool equal_sizes : {true, false}) {
+        const auto counts = equal_sizes ? std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), count) : uneven(count, group.size());
+        const std::int64_t mine = counts[static_cast<std::size_t>(group.rank())];
+        for (const bool shared : {false, true}) {
+          at::Tensor input = shared ? group.empty({mine}, at::kDouble) : at::empty({mine}, at::kDouble);
+          input.copy_(numbers(mine, group.rank()));
+          at::Tensor output = at::empty({std::accumulate(counts.begin(), counts.end(), std::int64_t{0})}, at::kDouble);
+          group.all_gather(output, input, equal_sizes ? std::vector<std::int64_t>{} : counts).wait();
+          EXPECT_TRUE(same_bits(output, concatenated(counts))) << count;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, GatherAndScatterEqualAndUnequal) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const auto count : kCounts) {
+      for (const bool equal_sizes : {true, false}) {
+        const int root = static_cast<int>(count) % group.size();
+        const auto counts = equal_sizes ? std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), count) : uneven(count, group.size());
+        const auto passed = equal_sizes ? std::vector<std::int64_t>{} : counts;
+        const at::Tensor whole = concatenated(counts);
+        const std::int64_t mine = counts[static_cast<std::size_t>(group.rank())];
+        at::Tensor gathered = group.rank() == root ? at::empty_like(whole) : at::Tensor();
+        group.gather(gathered, numbers(mine, group.rank()), root, passed).wait();
+        if (group.rank() == root) {
+          EXPECT_TRUE(same_bits(gathered, whole)) << count;
+        }
+
+        at::Tensor part = at::empty({mine}, at::kDouble);
+        group.scatter(part, group.rank() == root ? whole : at::Tensor(), root, passed).wait();
+        EXPECT_TRUE(same_bits(part, numbers(mine, group.rank()))) << count;
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, AllToAllEqualAndUnequal) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const std::int64_t count : {0, 1, 7, 300, 50'001}) {
+      for (const bool equal_sizes : {true, false}) {
+        // Rank a sends to rank b: block(a, b), whose size differs by both.
+        const auto size_of = [&](int from, int to) { return equal_sizes ? count : (from == to ? 0 : count + 2 * from + to); };
+        const auto block = [&](int from, int to) { return numbers(size_of(from, to), 10 * from + to, at::kInt); };
+        std::vector<at::Tensor> out, in;
+        std::vector<std::int64_t> send, receive;
+        for (int peer = 0; peer < group.size(); ++peer) {
+          out.push_back(block(group.rank(), peer));
+          in.push_back(block(peer, group.rank()));
+          send.push_back(out.back().numel());
+          receive.push_back(in.back().numel());
+        }
+        const at::Tensor wanted = at::cat(in);
+        for (const bool shared : {false, true}) {
+          at::Tensor input = shared ? group.empty({at::cat(out).numel()}, at::kInt) : at::empty({at::cat(out).numel()}, at::kInt);
+          input.copy_(at::cat(out));
+          at::Tensor output = at::empty_like(wanted);
+          if (equal_sizes) group.all_to_all(output, input).wait();
+          else group.all_to_all(output, input, send, receive).wait();
+          EXPECT_TRUE(same_bits(output, wanted)) << count;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, SendAndReceiveInARing) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const int next = (group.rank() + 1) % group.size();
+    const int before = (group.rank() + group.size() - 1) % group.size();
+    for (const auto count : kCounts) {
+      for (const bool shared : {false, true}) {
+        at::Tensor out = shared ? group.empty({count}, at::kFloat) : at::empty({count}, at::kFloat);
+        out.copy_(numbers(count, group.rank(), at::kFloat));
+        at::Tensor in = at::empty({count}, at::kFloat);
+        Work sent = group.send(out, next);
+        group.recv_(in, before).wait();
+        sent.wait();
+        EXPECT_TRUE(same_bits(in, numbers(count, before, at::kFloat))) << count;
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, MessagesKeepTheirOrder) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    if (group.size() == 1) return;
+    std::vector<at::Tensor> tensors;
+    std::vector<Work> works;
+    for (int i = 0; i < 20; ++i) {
+      if (group.rank() == 0) works.push_back(group.send(at::full({1 + i * 5'000}, i, at::kInt), 1));
+      if (group.rank() == 1) {
+        tensors.push_back(at::empty({1 + i * 5'000}, at::kInt));
+        works.push_back(group.recv_(tensors.back(), 0));
+      }
+    }
+    for (auto& work : works) work.wait();
+    for (int i = 0; i < static_cast<int>(tensors.size()); ++i) EXPECT_TRUE(same_bits(tensors[static_cast<std::size_t>(i)], at::full({1 + i * 5'000}, i, at::kInt)));
+  });
+}
+
+TEST_P(Conformance, StridedTensorsAreStaged) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    at::Tensor base = numbers(60 * 50, group.rank(), at::kFloat).view({60, 50});
+    at::Tensor columns = base.slice(1, 3, 40, 2);
+    const at::Tensor wanted = expected(60 * 50, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat).view({60, 50});
+    const at::Tensor untouched = base.slice(1, 0, 3).clone();
+    group.all_reduce_(columns, ReduceOp::Sum).wait();
+    EXPECT_TRUE(same_bits(columns, wanted.slice(1, 3, 40, 2)));
+    EXPECT_TRUE(same_bits(base.slice(1, 0, 3), untouched));
+    at::Tensor transposed = numbers(900, group.rank(), at::kFloat).view({30, 30}).t();
+    group.broadcast_(transposed, group.size() - 1).wait();
+    EXPECT_TRUE(same_bits(transposed, numbers(900, group.size() - 1, at::kFloat).view({30, 30}).t()));
+  });
+}
+
+TEST_P(Conformance, SeveralTensorsAsOneGroup) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    std::vector<at::Tensor> tensors;
+    for (const auto count : {3, 100, 0, 5'000, 200'000}) tensors.push_back(numbers(count, group.rank(), count == 100 ? at::kLong : at::kFloat));
+    tensors.push_back(numbers(100, group.rank(), at::kFloat).view({10, 10}).t());
+    group.all_reduce_(tensors, ReduceOp::Sum).wait();
+    for (const auto& tensor : tensors) {
+      at::Tensor wanted = expected(tensor.numel(), group.size(), tensor.scalar_type(), ReduceOp::Sum).to(tensor.scalar_type());
+      if (tensor.dim() == 2) wanted = wanted.view({10, 10}).t();
+      EXPECT_TRUE(same_bits(tensor, wanted));
+    }
+    // Views of a bucket need no copies.
+    at::Tensor bucket = group.empty({1000}, at::kFloat);
+    bucket.copy_(numbers(1000, group.rank(), at::kFloat));
+    group.all_reduce_({bucket.narrow(0, 0, 10).view({2, 5}), bucket.narrow(0, 10, 990)}, ReduceOp::Sum).wait();
+    EXPECT_TRUE(same_bits(bucket, expected(1000, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat)));
+  });
+}
+
+TEST_P(Conformance, ManyAtOnceOnBothLanes) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    std::vector<at::Tensor> tensors;
+    std::vector<Work> works;
+    for (int i = 0; i < 40; ++i) {
+      const std::int64_t count = i % 3 == 0 ? 400'000 : 50 + i;
+      tensors.push_back(numbers(count, group.rank() + i, at::kFloat));
+      works.push_back(group.all_reduce_(tensors.back(), ReduceOp::Sum, {.lane = i % 2 == 0 ? Lane::Bulk : Lane::Urgent}));
+    }
+    for (auto work = works.rbegin(); work != works.rend(); ++work) work->wait();
+    for (int i = 0; i < 40; ++i) {
+      at::Tensor wanted = at::zeros_like(tensors[static_cast<std::size_t>(i)]);
+      for (int rank = 0; rank < group.size(); ++rank) wanted += numbers(wanted.numel(), rank + i, at::kFloat);
+      EXPECT_TRUE(same_bits(tensors[static_cast<std::size_t>(i)], wanted)) << i;
+    }
+  });
+}
+
+// Rank 0 waits for the bulk collective before it issues the urgent one, the others
+// after: one lane must not hold up the other.
+TEST_P(Conformance, UrgentPassesBulk) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (int round = 0; round < 20; ++round) {
+      at::Tensor large = at::ones({500'000}, at::kFloat), small = at::ones({10}, at::kFloat);
+      Work bulk = group.all_reduce_(large, ReduceOp::Sum, {.lane = Lane::Bulk});
+      if (group.rank() == 0) bulk.wait();
+      Work urgent = group.all_reduce_(small, ReduceOp::Sum, {.lane = Lane::Urgent});
+      bulk.wait();
+      urgent.wait();
+      EXPECT_EQ(large[499'999].item<float>(), static_cast<float>(group.size()));
+      EXPECT_EQ(small[9].item<float>(), static_cast<float>(group.size()));
+    }
+  });
+}
+
+TEST_P(Conformance, ByteStrings) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const std::string mine(static_cast<std::size_t>(group.rank() * 1000), static_cast<char>('a' + group.rank()));
+    const auto all = group.gather_bytes(mine);
+    ASSERT_EQ(static_cast<int>(all.size()), group.size());
+    for (int rank = 0; rank < group.size(); ++rank) {
+      EXPECT_EQ(all[static_cast<std::size_t>(rank)], std::string(static_cast<std::size_t>(rank * 1000), static_cast<char>('a' + rank)));
+    }
+    EXPECT_EQ(group.broadcast_bytes(group.rank() == group.size() - 1 ? std::string("with a \0 inside", 15) : "", group.size() - 1),
+              std::string("with a \0 inside", 15));
+  });
+}
+
+TEST_P(Conformance, SplitAndDuplicate) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (int round = 0; round < 3; ++round) {
+      const auto half = group.split(group.rank() % 2, -group.rank());  // reversed order
+      ASSERT_NE(half, nullptr);
+      const int members = (group.size() + 1 - group.rank() % 2) / 2;
+      EXPECT_EQ(half->size(), members);
+      EXPECT_EQ(half->rank(), members - 1 - group.rank() / 2);
+      for (const std::int64_t count : {10, 300'000}) {
+        at::Tensor tensor = at::full({count}, group.rank(), at::kLong);
+        half->all_reduce_(tensor, ReduceOp::Sum).wait();
+        std::int64_t wanted = 0;
+        for (int rank = group.rank() % 2; rank < group.size(); rank += 2) wanted += rank;
+        EXPECT_EQ(tensor[count - 1].item<std::int64_t>(), wanted);
+      }
+      const auto copy = group.duplicate();
+      EXPECT_EQ(copy->rank(), group.rank());
+      copy->barrier();
+      const auto lonely = group.split(group.rank() == 0 ? 5 : -1);
+      EXPECT_EQ(lonely != nullptr, group.rank() == 0);
+    }
+  });
+}
+
+TEST_P(Conformance, SharedTensorsMayBeMovedResizedAndFreed) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    at::Tensor survivor;
+    {
+      const auto other = group.duplicate();
+      at::Tensor tensor = other->empty({100}, at::kFloat);
+      tensor.fill_(group.rank() + 1);
+      at::Tensor moved = std::move(tensor);
+      moved.resize_({70'000}).fill_(group.rank() + 1);
+      other->all_reduce_(moved, ReduceOp::Sum).wait();
+      EXPECT_EQ(moved[69'999].item<float>(), static_cast<float>(group.size() * (group.size() + 1)) / 2);
+      at::Tensor freed = other->empty({300'000}, at::kFloat);
+      freed.fill_(1);
+      Work work = other->all_reduce_(freed, ReduceOp::Sum, {.lane = Lane::Bulk});
+      freed.reset();
+      work.wait();
+      survivor = moved;
+    }
+    EXPECT_EQ(survivor[0].item<float>(), static_cast<float>(group.size() * (group.size() + 1)) / 2);
+    for (int i = 0; i < 50; ++i) (void)group.empty({1 << 20}, at::kFloat);
+  });
+}
+
+TEST_P(Conformance, WrongArgumentsAreRefusedOnTheSpot) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const auto message = [](const std::function<void()>& call) -> std::string {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.fault() == Fault::Usage ? error.what() : "another fault";
+      }
+      return "nothing thrown";
+    };
+    const auto contains = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
+    at::Tensor integers = at::ones({3}, at::kInt);
+    EXPECT_TRUE(contains(message([&] { group.all_reduce_(integers, ReduceOp::Avg).wait(); }), "avg of int32"));
+    EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::ones({3}, at::kComplexFloat), ReduceOp::Sum).wait(); }), "cannot be reduced"));
+    EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::Tensor(), ReduceOp::Sum).wait(); }), "undefined"));
+    EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::empty({3}, at::device(at::kMeta)), ReduceOp::Sum).wait(); }), "meta"));
+    EXPECT_TRUE(contains(message([&] { group.broadcast_(integers, group.size()).wait(); }), "not a rank"));
+    EXPECT_TRUE(contains(message([&] { group.all_gather(at::ones({group.size() * 3}), integers).wait(); }), "output is float32"));
+    EXPECT_TRUE(contains(message([&] { group.reduce_scatter(at::ones({2}), at::ones({2 * group.size() + 1}), ReduceOp::Sum).wait(); }), "cannot give 2 each"));
+    group.barrier();
+  });
+}
+
+TEST_P(Conformance, StatisticsCount) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const auto before = group.statistics(Collective::AllReduce);
+    at::Tensor tensor = at::ones({10}, at::kFloat);
+    group.all_reduce_(tensor, ReduceOp::Sum).wait();
+    const auto after = group.statistics(Collective::AllReduce);
+    EXPECT_EQ(after.calls - before.calls, 1);
+    EXPECT_EQ(after.bytes - before.bytes, 40);
+    EXPECT_EQ(after.on_caller - before.on_caller, 1);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::comm

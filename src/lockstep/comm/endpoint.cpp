@@ -1,0 +1,278 @@
+#include "lockstep/comm/endpoint.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "lockstep/comm/backend.h"
+#include "lockstep/core/cpu.h"
+#include "lockstep/core/error.h"
+#include "lockstep/profile/span.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+// A waiter looks around for a reason after this long, and then this often.
+constexpr std::int64_t kExamineAfter = 20 * kMillisecond;
+constexpr std::int64_t kExamineEvery = 100 * kMillisecond;
+
+void nap(std::int64_t nanoseconds) {
+  const timespec time{0, nanoseconds};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+Endpoint::Endpoint(std::shared_ptr<Segment> segment, int local_rank, EndpointOptions options)
+    : segment_(std::move(segment)),
+      local_rank_(local_rank),
+      options_(std::move(options)),
+      arena_(std::make_shared<Arena>(segment_, segment_->threads() ? nullptr : segment_->arena(local_rank),
+                                     segment_->arena_bytes())),
+      tuning_(segment_->header().calibration[0] != 0 ? Tuning::from_json(segment_->header().calibration) : Tuning{}) {
+  // With more ranks than cores whoever spins keeps the awaited rank from running.
+  const bool crowded = segment_->ranks() > static_cast<int>(usable_cpus().size());
+  spins_ = crowded ? 10 : 4000;
+}
+
+Endpoint::~Endpoint() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  segment_->ring(local_rank_);
+  if (thread_.joinable()) thread_.join();
+  if (segment_->threads()) {
+    for (Grave& grave : graves_) segment_->keep(std::move(grave.block));
+    for (auto& memory : kept_) segment_->keep(std::move(memory));
+  }
+}
+
+std::shared_ptr<std::byte> Endpoint::allocate(std::size_t bytes) {
+  if (segment_->threads()) {
+    constexpr std::align_val_t kAlignment{4096};
+    auto* memory = static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), kAlignment));
+    return {memory, [](std::byte* piece) { ::operator delete(piece, kAlignment); }};
+  }
+  return {arena_->allocate(bytes), [arena = arena_](std::byte* piece) { arena->release(piece); }};
+}
+
+void Endpoint::bury(std::shared_ptr<std::byte> channel, int members) {
+  const std::lock_guard lock(graves_mutex_);
+  std::erase_if(graves_, [](const Grave& grave) {
+    return Channel(grave.block.get(), grave.members).left().load() == static_cast<std::uint32_t>(grave.members);
+  });
+  graves_.push_back({std::move(channel), members});
+}
+
+void Endpoint::keep(std::shared_ptr<std::byte> memory) {
+  const std::lock_guard lock(graves_mutex_);
+  kept_.push_back(std::move(memory));
+}
+
+void Endpoint::begin(Operation& operation, int spins) const {
+  operation.task = operation.backend->run(operation.request);
+  operation.task_state.spins = spins;
+  operation.task_state.shares_thread = operation.on_thread;
+  operation.task.start(operation.task_state);
+  if (operation.task.done()) operation.task.rethrow();
+}
+
+void Endpoint::examine(Operation& operation) const {
+  const std::int64_t now = monotonic_ns();
+  if (operation.waiting_since_ns == 0) {
+    operation.waiting_since_ns = operation.examined_ns = now;
+    return;
+  }
+  const bool first = operation.examined_ns == operation.waiting_since_ns;
+  if (now - operation.examined_ns < (first ? kExamineAfter : kExamineEvery)) return;
+  operation.examined_ns = now;
+  operation.backend->examine(operation);
+}
+
+// Nothing could go on: gives the core away, for longer the longer it lasts.
+void Endpoint::pause(std::span<Operation* const> operations, int& rounds) const {
+  constexpr int kYields = 50;
+  constexpr int kPolls = 2000;
+  ++rounds;
+  if (rounds < kYields) {
+    sched_yield();
+    return;
+  }
+  const bool polled = std::any_of(operations.begin(), operations.end(), [](const Operation* operation) {
+    return operation->task_state.waiter != nullptr && !operation->task_state.waiter->rings();
+  });
+  if (polled) {
+    rounds < kPolls ? static_cast<void>(sched_yield()) : nap(100'000);
+  } else {
+    const Sleep sleep(*segment_, local_rank_);
+    const auto ready = [](Operation* operation) {
+      return operation->task_state.waiter == nullptr || operation->task_state.waiter->ready() || operation->abandoned;
+    };
+    if (segment_->aborted() || std::any_of(operations.begin(), operations.end(), ready)) return;
+    sleep.wait(rounds < kYields + 2 ? kExamineAfter : kExamineEvery);
+  }
+}
+
+void Endpoint::settle(const Operation& operation) const noexcept {
+  if (operation.waiting_since_ns != 0) segment_->status(local_rank_).waiting_for[0] = 0;
+}
+
+void Endpoint::run(Operation& operation) {
+  begin(operation, spins_);
+  Operation* const alone = &operation;
+  for (int rounds = 0; !operation.task.done();) {
+    if (segment_->aborted()) segment_->throw_abort();
+    if (operation.step()) {
+      rounds = 0;
+    } else {
+      pause({&alone, 1}, rounds);
+      if (rounds > 40) examine(operation);
+    }
+  }
+  settle(operation);
+  if (operation.on_success) operation.on_success();
+}
+
+void Endpoint::enlist(OperationQueue& queue) {
+  const std::lock_guard lock(mutex_);
+  queues_.push_back(&queue);
+}
+
+void Endpoint::enqueue(OperationQueue& queue, std::shared_ptr<Operation> operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue.operations.push_back(std::move(operation));
+    queue.length.fetch_add(1, std::memory_order_relaxed);
+    if (!thread_.joinable()) thread_ = std::thread([this] { communication_loop(); });
+  }
+  changed_.notify_all();
+  segment_->ring(local_rank_);
+}
+
+void Endpoint::finish(OperationQueue& queue, Operation& operation, std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    operation.error = std::move(error);
+    operation.task = Task();  // frees what the coroutine holds
+    queue.operations.pop_front();
+    queue.length.fetch_sub(1, std::memory_order_release);
+    operation.state.store(Operation::State::Done, std::memory_order_release);
+  }
+  changed_.notify_all();
+  segment_->ring(local_rank_);
+}
+
+void Endpoint::wait(OperationQueue& queue, Operation& operation) {
+  bool here = false;
+  if (operation.state.load(std::memory_order_acquire) != Operation::State::Done) {
+    const std::lock_guard lock(mutex_);
+    if (operation.state == Operation::State::Queued && queue.operations.front().get() == &operation) {
+      operation.state = Operation::State::Running;
+      here = true;
+    }
+  }
+  if (here) {
+    std::exception_ptr error;
+    try {
+      run(operation);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    finish(queue, operation, error);
+  } else {
+    const auto done = [&] { return operation.state.load(std::memory_order_acquire) == Operation::State::Done; };
+    for (int i = 0; i < spins_ && !done(); ++i) spin_pause();
+    if (!done()) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, done);
+    }
+  }
+  if (operation.error) std::rethrow_exception(operation.error);
+}
+
+void Endpoint::retire(OperationQueue& queue, bool abandon) {
+  std::unique_lock lock(mutex_);
+  if (abandon) {
+    for (auto& operation : queue.operations) operation->abandoned = true;
+    lock.unlock();
+    segment_->ring(local_rank_);
+    lock.lock();
+  }
+  changed_.wait(lock, [&] { return queue.operations.empty(); });
+  std::erase(queues_, &queue);
+}
+
+void Endpoint::communication_loop() {
+  profile::name_thread("comm");
+  pthread_setname_np(pthread_self(), "lockstep-comm");
+  if (!options_.comm_cpus.empty()) bind_to(options_.comm_cpus);
+  constexpr int kSpinsBesideOthers = 100;
+  struct Turn {
+    OperationQueue* queue;
+    std::shared_ptr<Operation> operation;
+  };
+  std::vector<Turn> turns;
+  std::vector<Operation*> waiting;
+  int rounds = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto collect = [&] {
+        turns.clear();
+        for (OperationQueue* queue : queues_) {
+          if (queue->operations.empty()) continue;
+          auto& operation = queue->operations.front();
+          if (operation->state == Operation::State::Queued) operation->on_thread = true;
+          if (operation->on_thread) turns.push_back({queue, operation});
+        }
+        return stopping_ || !turns.empty();
+      };
+      changed_.wait(lock, collect);
+      if (stopping_) return;
+      for (auto& turn : turns) {
+        if (turn.operation->state == Operation::State::Queued) turn.operation->state = Operation::State::Running;
+      }
+    }
+    bool moved = false;
+    waiting.clear();
+    for (auto& [queue, operation] : turns) {
+      try {
+        if (segment_->aborted()) segment_->throw_abort();
+        if (operation->abandoned) fail(Fault::Comm, "the communicator was destroyed before its collective ended");
+        if (operation->task_state.waiter == nullptr) {  // not begun
+          begin(*operation, kSpinsBesideOthers);
+          moved = true;
+        } else {
+          moved |= operation->step();
+        }
+        if (operation->task.done()) {
+          settle(*operation);
+          if (operation->on_success) operation->on_success();
+          finish(*queue, *operation, nullptr);
+          moved = true;
+        } else if (!moved) {
+          if (rounds > 40) examine(*operation);
+          waiting.push_back(operation.get());
+        }
+      } catch (...) {
+        finish(*queue, *operation, std::current_exception());
+        moved = true;
+      }
+    }
+    if (moved) {
+      rounds = 0;
+    } else {
+      pause(waiting, rounds);
+    }
+  }
+}
+
+}  // namespace lockstep::comm

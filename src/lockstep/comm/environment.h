@@ -1,0 +1,27 @@
+// lockstep/comm/environment.h
+//
+// The environment variables by which `lockstep launch` and its ranks speak.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace lockstep::comm::environment {
+
+inline constexpr const char kRank[] = "LOCKSTEP_RANK";
+inline constexpr const char kSize[] = "LOCKSTEP_SIZE";
+inline constexpr const char kLocalRank[] = "LOCKSTEP_LOCAL_RANK";
+inline constexpr const char kLocalSize[] = "LOCKSTEP_LOCAL_SIZE";
+inline constexpr const char kSegment[] = "LOCKSTEP_SEGMENT";    // descriptor of the shared segment
+inline constexpr const char kTimeout[] = "LOCKSTEP_TIMEOUT";    // seconds; 0: never
+inline constexpr const char kRestart[] = "LOCKSTEP_RESTART";    // how often the run was started again
+inline constexpr const char kBackend[] = "LOCKSTEP_BACKEND";    // self, shm, mpi or hier
+inline constexpr const char kCommCpus[] = "LOCKSTEP_COMM_CPUS"; // e.g. "3" or "2,3"
+inline constexpr const char kTrace[] = "LOCKSTEP_TRACE";        // file for the merged trace
+
+std::optional<std::string> get(const char* name);
+/// Fails with Fault::Usage if it is set to something else than a number in the range.
+int get_int(const char* name, int fallback, int lowest, int highest);
+double get_seconds(const char* name, double fallback);
+
+}  // namespace lockstep::comm::environment

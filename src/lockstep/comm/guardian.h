@@ -1,0 +1,33 @@
+// lockstep/comm/guardian.h
+//
+// A small process that outlives ours if ours is killed, and then kills the process
+// groups it was told of. It sits in a session of its own and no signal but SIGKILL
+// ends it, so neither Ctrl-C nor a kill of our whole group takes it along.
+#pragma once
+
+#include <sys/types.h>
+
+#include "lockstep/core/handle.h"
+
+namespace lockstep::comm {
+
+class Guardian {
+ public:
+  /// It keeps what is open now from ending; so make it early.
+  Guardian();
+  /// A normal end: kills the groups not forgotten yet, then ends.
+  ~Guardian();
+  Guardian(const Guardian&) = delete;
+  Guardian& operator=(const Guardian&) = delete;
+
+  /// To be called by a new process itself, before it can have children: async-signal-safe.
+  void guard(pid_t group) const noexcept;
+  /// The groups so far have ended.
+  void forget_all() const noexcept;
+
+ private:
+  FileDescriptor pipe_;
+  pid_t pid_;
+};
+
+}  // namespace lockstep::comm

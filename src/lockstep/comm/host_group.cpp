@@ -1,0 +1,185 @@
+#include "lockstep/comm/host_group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "lockstep/comm/slot_exchange.h"
+
+namespace lockstep::comm {
+namespace {
+
+std::vector<int> everyone(int ranks) {
+  std::vector<int> members(static_cast<std::size_t>(ranks));
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
+
+std::string seconds(std::int64_t nanoseconds) { return fmt::format("{:.1f} s", static_cast<double>(nanoseconds) * 1e-9); }
+
+}  // namespace
+
+Slice slice_of(std::int64_t count, int parts, int index, std::size_t element_bytes) noexcept {
+  const std::int64_t per_line = std::max<std::int64_t>(1, 64 / static_cast<std::int64_t>(element_bytes));
+  const std::int64_t lines = (count + per_line - 1) / per_line;
+  const auto cut = [&](std::int64_t part) { return std::min(count, lines * part / parts * per_line); };
+  return {cut(index), cut(index + 1)};
+}
+
+HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint)
+    : HostGroup(endpoint, everyone(endpoint->segment().ranks()), endpoint->segment().world_channel(), nullptr) {}
+
+HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint, std::vector<int> members, std::byte* channel,
+                     std::shared_ptr<std::byte> owner)
+    : endpoint_(std::move(endpoint)),
+      members_(std::move(members)),
+      rank_(static_cast<int>(std::find(members_.begin(), members_.end(), endpoint_->local_rank()) - members_.begin())),
+      size_(static_cast<int>(members_.size())),
+      channel_(channel, size_),
+      owner_(std::move(owner)),
+      pairs_(members_.size()),
+      slot_scratch_(members_.size() * channel_.slot_payload() + 64),
+      slot_inputs_(members_.size()),
+      parcels_(members_.size()) {}
+
+HostGroup::~HostGroup() {
+  for (PairState& pair : pairs_) {
+    if (pair.windows) endpoint_->keep(std::move(pair.windows));
+  }
+  channel_.left().fetch_add(1);
+  if (owner_) endpoint_->bury(std::move(owner_), size_);
+}
+
+std::unique_ptr<Backend> HostGroup::subgroup(const std::vector<int>& members, const Exchange& exchange) {
+  const bool leads = !members.empty() && members.front() == rank_;
+  std::shared_ptr<std::byte> memory;
+  std::uint64_t address = 0;
+  if (leads) {
+    const std::size_t bytes = channel_bytes(static_cast<int>(members.size()));
+    memory = endpoint_->allocate(bytes);
+    // The windows at the end need no start value; touching them here would place them.
+    std::memset(memory.get(), 0, bytes - Channel::kWindowBytes * 2 * kLanes * members.size());
+    address = endpoint_->address_of(memory.get());
+  }
+  const auto addresses = exchange(std::string(reinterpret_cast<const char*>(&address), sizeof address));
+  if (members.empty()) return nullptr;
+  std::memcpy(&address, addresses[static_cast<std::size_t>(members.front())].data(), sizeof address);
+  std::vector<int> on_host;
+  for (const int member : members) on_host.push_back(members_[static_cast<std::size_t>(member)]);
+  return std::make_unique<HostGroup>(endpoint_, std::move(on_host), endpoint_->pointer_at(address), std::move(memory));
+}
+
+// ---- meeting -------------------------------------------------------------------------
+
+bool HostGroup::all_arrived(Lane lane, std::uint64_t step) const noexcept {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (line(lane, peer).step.load(std::memory_order_acquire) < step) return false;
+  }
+  return true;
+}
+
+void HostGroup::arrive(Lane lane) {
+  line(lane, rank_).step.store(++lanes_[static_cast<std::size_t>(lane)].step, std::memory_order_release);
+  endpoint_->segment().notify();
+}
+
+void HostGroup::announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buffer, std::uint64_t longest_block) {
+  LaneState& state = lanes_[static_cast<std::size_t>(lane)];
+  const std::uint64_t parity = ++state.operations & 1;
+  line(lane, rank_).announcement[parity] = {fingerprint, buffer, longest_block};
+  arrive(lane);
+}
+
+bool HostGroup::all_buffers_shared(Lane lane) const noexcept {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (announcement(lane, peer).buffer == 0) return false;
+  }
+  return true;
+}
+
+void HostGroup::check_announcements(const Request& request) {
+  const std::uint64_t mine = announcement(request.lane, rank_).fingerprint;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (announcement(request.lane, peer).fingerprint != mine) fail_mismatch(peer, request.descriptor);
+  }
+}
+
+Task HostGroup::run(const Request& request) {
+  switch (request.descriptor.collective) {
+    case Collective::Send: return send(request);
+    case Collective::Recv: return receive(request);
+    default: break;
+  }
+  if (fits_slots(request)) {
+    return request.descriptor.collective == Collective::AllReduce ? all_reduce_in_slots(request) : run_in_slots(request);
+  }
+  switch (request.descriptor.collective) {
+    case Collective::AllReduce:
+    case Collective::Reduce:
+    case Collective::ReduceScatter: return reduce_in_place(request);
+    default: return move_in_place(request);
+  }
+}
+
+// ---- when ranks disagree ---------------------------------------------------------------
+
+void HostGroup::fail_for_all(const std::string& message) {
+  const Segment& segment = endpoint_->segment();
+  segment.abort(endpoint_->world_rank(), exit_code::kFailed, Fault::Comm, message);
+  while (!segment.aborted()) spin_pause();
+  segment.throw_abort();
+}
+
+void HostGroup::fail_mismatch(int peer, const Descriptor& mine) {
+  Descriptor theirs;
+  const bool known = channel_.issued(peer, mine.sequence, theirs);
+  fail_for_all(fmt::format("rank {} called {} but rank {} called {}; all ranks must call the same collectives in the "
+                           "same order", world_rank(rank_), mine.text(), world_rank(peer),
+                           known ? theirs.text() : "something else at that point"));
+}
+
+void HostGroup::examine(const Operation& operation) {
+  const Descriptor& mine = operation.request.descriptor;
+  const Segment& segment = endpoint_->segment();
+  StatusPage& page = segment.status(endpoint_->local_rank());
+  if (page.waiting_for[0] == 0) std::strncpy(page.waiting_for, mine.text().c_str(), sizeof page.waiting_for - 1);
+
+  const bool pairwise = mine.collective == Collective::Send || mine.collective == Collective::Recv;
+  std::vector<int> missing;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    if (pairwise) {
+      if (peer == mine.root) missing.push_back(peer);
+      continue;
+    }
+    Descriptor theirs;
+    if (channel_.issued(peer, mine.sequence, theirs) && theirs.fingerprint() != mine.fingerprint()) {
+      fail_mismatch(peer, mine);
+    }
+    if (channel_.issued_count(peer) <= mine.sequence) missing.push_back(peer);
+  }
+  const std::int64_t now = monotonic_ns();
+  for (const int peer : missing) {
+    const StatusPage& theirs = segment.status(members_[static_cast<std::size_t>(peer)]);
+    if (static_cast<RankPhase>(theirs.phase.load()) == RankPhase::Left) {
+      fail_for_all(fmt::format("rank {} has ended, but rank {} waits for it in {}", world_rank(peer),
+                               world_rank(rank_), mine.text()));
+    }
+  }
+  const std::int64_t waited_ns = now - operation.waiting_since_ns;
+  if (endpoint_->timeout_s() <= 0 || static_cast<double>(waited_ns) * 1e-9 < endpoint_->timeout_s()) return;
+  std::string who;
+  for (const int peer : missing) {
+    const StatusPage& theirs = segment.status(members_[static_cast<std::size_t>(peer)]);
+    const bool somewhere = theirs.span[0] != 0;
+    who += fmt::format("{}rank {} (process {}) is missing, {}{}", who.empty() ? "" : "; ", world_rank(peer),
+                       theirs.pid.load(), somewhere ? "in span '" + std::string(theirs.span) + "'" : "outside any span",
+                       somewhere ? " for " + seconds(now - theirs.span_since_ns.load()) : std::string());
+  }
+  if (who.empty()) who = "every rank has called it, but it does not end";
+  fail_for_all(fmt::format("rank {} has waited {} in {}: {}", world_rank(rank_), seconds(waited_ns), mine.text(), who));
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,117 @@
+// lockstep/comm/host_group.h
+//
+// The back-ends `threads` and `shm`: a group of ranks on one host that share
+// memory. Small messages go through slots whose lines carry payload and arrival
+// together. Larger ones are done in place where every buffer is shared: the owner
+// of a slice stores its sum straight into every rank's buffer. Private memory is
+// staged through windows.
+//
+//   bytes moved per rank and element, n ranks:  in place  read 1, written 1
+//                                               staged    read 3, written 3
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/comm/backend.h"
+#include "lockstep/comm/endpoint.h"
+#include "lockstep/comm/reduce.h"
+
+namespace lockstep::comm {
+
+class SlotExchange;
+
+class HostGroup final : public Backend {
+ public:
+  /// The world of the endpoint's segment.
+  explicit HostGroup(std::shared_ptr<Endpoint> endpoint);
+  /// A group of `members` (ranks on the host) that meets in `channel`; its first
+  /// member passes the memory as owner.
+  HostGroup(std::shared_ptr<Endpoint> endpoint, std::vector<int> members, std::byte* channel,
+            std::shared_ptr<std::byte> owner);
+  ~HostGroup() override;
+
+  const char* name() const noexcept override { return size_ == 1 ? "self" : endpoint_->segment().threads() ? "threads" : "shm"; }
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  int world_rank(int rank) const noexcept override { return endpoint_->world_rank_of(members_[static_cast<std::size_t>(rank)]); }
+  Task run(const Request& request) override;
+  void issued(const Descriptor& descriptor) noexcept override { channel_.record_issued(rank_, descriptor); }
+  void examine(const Operation& operation) override;
+  std::unique_ptr<Backend> subgroup(const std::vector<int>& members, const Exchange& exchange) override;
+
+
+ private:
+  struct LaneState {
+    std::uint64_t step = 0;
+    std::uint64_t operations = 0;
+  };
+  struct PairState {
+    std::uint64_t sent = 0;      // pieces to the peer
+    std::uint64_t received = 0;  // pieces from the peer
+    std::shared_ptr<std::byte> windows;
+  };
+
+  LaneLine& line(Lane lane, int rank) const noexcept { return channel_.line(lane, rank); }
+  bool all_arrived(Lane lane, std::uint64_t step) const noexcept;
+  void arrive(Lane lane);
+  /// Announces buffers for the next operation of the lane.
+  void announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buffer, std::uint64_t longest_block);
+  /// Holds once every rank has come as far as this one.
+  auto everyone_here(Lane lane) const noexcept {
+    return Until([this, lane, step = lanes_[static_cast<std::size_t>(lane)].step] { return all_arrived(lane, step); });
+  }
+  const LaneLine::Announcement& announcement(Lane lane, int rank) const noexcept {
+    return line(lane, rank).announcement[lanes_[static_cast<std::size_t>(lane)].operations & 1];
+  }
+  void check_announcements(const Request& request);
+  bool all_buffers_shared(Lane lane) const noexcept;
+  [[noreturn]] void fail_mismatch(int peer, const Descriptor& mine);
+  [[noreturn]] void fail_for_all(const std::string& message);
+
+  bool fits_slots(const Request& request) const noexcept;
+  Task run_in_slots(const Request& request);
+  Task all_reduce_in_slots(const Request& request);
+  struct Parcel {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::size_t taken = 0;
+  };
+  Parcel parcel(int peer) const noexcept;
+  void post_scratch(std::size_t bytes);
+  bool pull_parcels(const SlotExchange& exchange, const Descriptor& descriptor, int& next);
+
+  Task reduce_in_place(const Request& request);
+  Task all_reduce_staged(const Request& request);
+  Task reduce_scatter_staged(const Request& request);
+  struct Moves;
+  Moves moves_of(const Request& request) const;
+  Task move_in_place(const Request& request);
+  Task move_staged(const Request& request, const Moves& moves);
+  Task send(const Request& request);
+  Task receive(const Request& request);
+
+  std::shared_ptr<Endpoint> endpoint_;
+  std::vector<int> members_;  // ranks on the host
+  int rank_;
+  int size_;
+  Channel channel_;
+  std::shared_ptr<std::byte> owner_;
+  std::array<LaneState, kLanes> lanes_;
+  std::uint64_t exchanges_ = 0;
+  std::vector<PairState> pairs_;
+  // Only one operation of the urgent lane is under way at a time.
+  std::vector<std::byte> slot_scratch_;
+  std::vector<const void*> slot_inputs_;
+  std::vector<Parcel> parcels_;  // what comes from each peer
+};
+
+/// Cuts `count` elements into `parts`; the cuts of part `index`, on cache lines where possible.
+struct Slice {
+  std::int64_t begin;
+  std::int64_t end;
+  std::int64_t count() const noexcept { return end - begin; }
+};
+Slice slice_of(std::int64_t count, int parts, int index, std::size_t element_bytes) noexcept;
+
+}  // namespace lockstep::comm

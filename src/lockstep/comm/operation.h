@@ -1,0 +1,66 @@
+// lockstep/comm/operation.h
+//
+// An Operation is one collective under way: what was asked for, the Task that
+// performs it, the tensors it keeps alive, and how it ended. It is driven either
+// by the thread that issued it or by the communication thread, never by both.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/comm/channel.h"
+#include "lockstep/comm/task.h"
+#include "lockstep/comm/types.h"
+
+namespace lockstep::comm {
+
+class Backend;
+
+struct Request {
+  Descriptor descriptor;
+  Lane lane = Lane::Urgent;
+  std::size_t element_bytes = 1;
+  // Contiguous memory; what each means depends on the collective, see Backend.
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::vector<std::int64_t> send_counts;
+  std::vector<std::int64_t> recv_counts;
+};
+
+class Operation {
+ public:
+  enum class State : std::uint32_t { Queued, Running, Done };
+
+  Request request;
+  Backend* backend = nullptr;
+  std::vector<at::Tensor> tensors;
+  std::function<void()> on_success;  // runs on the driving thread, e.g. to copy a staged tensor back
+  Task task;
+  TaskState task_state;
+  std::atomic<State> state{State::Queued};
+  std::exception_ptr error;  // readable once Done
+  bool on_thread = false;           // driven by the communication thread
+  std::atomic<bool> abandoned{false};
+  std::int64_t waiting_since_ns = 0;  // 0: has not waited long enough to matter
+  std::int64_t examined_ns = 0;
+
+  /// Runs to the next point where it must wait. False if it is still waiting there.
+  /// Throws what the Task threw.
+  bool step() {
+    if (task_state.waiter != nullptr) {
+      if (!task_state.waiter->ready()) return false;
+      task_state.waiter = nullptr;
+      task_state.suspended.resume();
+    }
+    if (task.done()) task.rethrow();
+    return true;
+  }
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,2 @@
+#define LOCKSTEP_KERNEL_TABLE kernel_baseline
+#include "lockstep/comm/reduce_kernels.inc"

@@ -1,0 +1,134 @@
+#include "lockstep/comm/runtime.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "lockstep/comm/environment.h"
+#include "lockstep/comm/watchdog.h"
+#include "lockstep/comm/world.h"
+#include "lockstep/core/log.h"
+#include "lockstep/core/text.h"
+#include "lockstep/profile/span.h"
+#include "lockstep/profile/trace.h"
+
+namespace lockstep::comm {
+namespace {
+
+WorldOptions options_from_environment() {
+  WorldOptions options;
+  options.timeout_s = environment::get_seconds(environment::kTimeout, options.timeout_s);
+  if (const auto cpus = environment::get(environment::kCommCpus)) {
+    for (const auto& cpu : split(*cpus, ',')) {
+      options.comm_cpus.push_back(static_cast<int>(parse_integer(environment::kCommCpus, cpu, 0, 1 << 20)));
+    }
+  }
+  return options;
+}
+
+Error as_error(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
+  return {Fault::Internal, exception.what(), std::source_location::current()};
+}
+
+// The Runtime of the process, for an exception that nobody catches.
+Runtime* the_runtime = nullptr;
+
+[[noreturn]] void end_run() noexcept {
+  int code = exit_code::kFailed;
+  try {
+    if (const auto current = std::current_exception()) std::rethrow_exception(current);
+  } catch (const std::exception& exception) {
+    if (the_runtime != nullptr) code = the_runtime->abort(as_error(exception));
+    else fmt::print(stderr, "lockstep: {}\n", exception.what());
+  } catch (...) {
+    fmt::print(stderr, "lockstep: an exception of an unknown type\n");
+  }
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+}  // namespace
+
+Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions()) {
+  world_ = std::make_unique<World>(make_world(detect_world(), options_from_environment()));
+  set_log_rank(world_->rank, world_->size);
+  profile::name_process("rank " + std::to_string(world_->rank), world_->rank);
+  if (environment::get(environment::kTrace)) profile::enable(true);
+  Watchdog::Options options;
+  options.local_rank = world_->local_rank;
+  options.watches_peers = !environment::get(environment::kSegment).has_value();
+  options.also = world_->watch;
+  options.on_overdue = [kill_all = world_->kill_all](int code) {
+    if (kill_all) kill_all(code);
+    _exit(code);
+  };
+  watchdog_ = std::make_unique<Watchdog>(world_->endpoint->shared_segment(), std::move(options));
+  communicator_ = std::make_unique<Communicator>(world_->endpoint, std::move(world_->backend));
+  the_runtime = this;
+  std::set_terminate(end_run);
+}
+
+Runtime::~Runtime() {
+  const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
+  const Segment& segment = world_->endpoint->segment();
+  const bool good = !unwinding && !segment.aborted();
+  if (good) write_trace();
+  communicator_.reset();
+  the_runtime = nullptr;
+  if (good && world_->leave) world_->leave();
+  segment.status(world_->local_rank).phase = static_cast<std::uint32_t>(good ? RankPhase::Left : RankPhase::Joined);
+  watchdog_.reset();
+}
+
+int Runtime::rank() const noexcept { return world_->rank; }
+int Runtime::size() const noexcept { return world_->size; }
+int Runtime::local_rank() const noexcept { return world_->local_rank; }
+int Runtime::local_size() const noexcept { return world_->local_size; }
+
+int Runtime::restart() const noexcept {
+  const char* count = std::getenv(environment::kRestart);
+  return count == nullptr ? 0 : std::atoi(count);
+}
+
+void Runtime::write_trace() {
+  const auto path = environment::get(environment::kTrace);
+  if (!path) return;
+  try {
+    const auto blobs = communicator_->gather_bytes(profile::serialize_events());
+    if (rank() == 0) profile::write_trace(*path, blobs);
+  } catch (const Error& error) {
+    log().error("the trace {} was not written: {}", *path, error.what());
+  }
+}
+
+int Runtime::abort(const Error& error) noexcept {
+  const Segment& segment = world_->endpoint->segment();
+  const bool first = !segment.aborted();
+  segment.abort(rank(), error.exit_code(), error.fault(), error.what());
+  // Under the launcher the launcher says it; else each host's first cause is said by its rank.
+  const bool launched = std::getenv(environment::kSegment) != nullptr;
+  if (first && !launched) fmt::print(stderr, "lockstep: rank {}: {}\n", rank(), error.what());
+  return segment.header().abort.exit_code;
+}
+
+int run_program(int argc, char** argv, const std::function<void(Runtime&)>& body) noexcept {
+  try {
+    Runtime runtime(argc, argv);
+    try {
+      body(runtime);
+    } catch (const std::exception& exception) {
+      return runtime.abort(as_error(exception));
+    }
+    return exit_code::kDone;
+  } catch (const std::exception& exception) {
+    fmt::print(stderr, "lockstep: {}\n", exception.what());
+    return as_error(exception).exit_code();
+  }
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,143 @@
+// lockstep/comm/segment.h
+//
+// The memory that the ranks of one host share: a header with the first cause of
+// an abort, a status page and a doorbell per rank, the world's channel, and one
+// arena per rank. It is a single sparse memfd, mapped whole by every rank: it has
+// no name, so nothing can be left behind, and it is not bounded by /dev/shm. For
+// ranks that are threads it is plain memory of the process. All zero is a valid
+// start.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/handle.h"
+
+namespace lockstep::comm {
+
+/// Two lines of 64 bytes: processors fetch lines in pairs.
+inline constexpr std::size_t kLine = 128;
+
+/// The first Error of any rank of the host; whoever sets it wins.
+struct AbortRecord {
+  std::atomic<std::uint32_t> state;  // 0 none, 1 being written, 2 readable
+  std::int32_t rank;                 // world rank, -1: not a rank (the launcher, a lost host)
+  std::int32_t exit_code;
+  std::int32_t fault;
+  char message[3072];
+};
+
+/// What a rank tells the others about itself. Texts may be torn while they change:
+/// they are for people.
+struct alignas(kLine) StatusPage {
+  std::atomic<std::int32_t> pid;
+  std::atomic<std::uint32_t> phase;       // RankPhase
+  std::atomic<std::int64_t> beat_ns;      // when the rank's watchdog last ran, CLOCK_MONOTONIC
+  std::atomic<std::int64_t> span_since_ns;
+  std::atomic<const char*> span_source;   // the rank's own pointer, to see that it changed
+  char span[96];
+  char waiting_for[192];                  // the collective the rank waits in; empty if none
+};
+enum class RankPhase : std::uint32_t { Starting, Joined, Left };
+
+struct alignas(kLine) Doorbell {
+  std::atomic<std::uint32_t> rings;
+  std::atomic<std::uint32_t> sleeping;
+};
+
+struct SegmentHeader {
+  std::uint64_t magic;
+  char version[64];
+  std::int32_t ranks;
+  std::uint64_t arena_bytes;
+  std::uint64_t arenas_at;
+  std::uint64_t total_bytes;
+  char calibration[512];  // JSON, the same table for all ranks
+  AbortRecord abort;
+  alignas(kLine) std::atomic<std::uint32_t> sleepers;
+};
+
+class Segment {
+ public:
+  /// A new segment for `ranks` processes, as a file that children inherit.
+  static FileDescriptor create(int ranks);
+  /// Maps the segment behind `descriptor`. Fails if another version made it.
+  static std::shared_ptr<Segment> attach(int descriptor);
+  /// Plain memory for ranks that are threads of this process.
+  static std::shared_ptr<Segment> for_threads(int ranks);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  int ranks() const noexcept { return header().ranks; }
+  bool threads() const noexcept { return threads_; }
+  SegmentHeader& header() const noexcept { return *reinterpret_cast<SegmentHeader*>(base_); }
+  StatusPage& status(int rank) const noexcept { return status_[rank]; }
+  Doorbell& doorbell(int rank) const noexcept { return doorbells_[rank]; }
+  /// The channel of the world communicator, channel_bytes(ranks()) long.
+  std::byte* world_channel() const noexcept { return world_channel_; }
+  std::byte* arena(int rank) const noexcept {
+    return base_ + header().arenas_at + header().arena_bytes * static_cast<std::size_t>(rank);
+  }
+  std::size_t arena_bytes() const noexcept { return header().arena_bytes; }
+  std::byte* base() const noexcept { return base_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+
+  /// Sets the first cause unless there is one already, and wakes every sleeper.
+  void abort(int rank, int exit_code, Fault fault, const std::string& message) const noexcept;
+  bool aborted() const noexcept { return header().abort.state.load(std::memory_order_acquire) == 2; }
+  /// Throws the first cause. Requires aborted().
+  [[noreturn]] void throw_abort() const;
+
+  /// Wakes the ranks that sleep; call after making visible what they may wait for.
+  void notify() const noexcept {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (header().sleepers.load(std::memory_order_relaxed) != 0) ring_sleepers();
+  }
+  /// Sleeps until someone rings `rank` or `timeout_ns` has passed; returns at once
+  /// if `rings` is no longer the doorbell's count. See Sleep for the protocol.
+  void sleep(int rank, std::uint32_t rings, std::int64_t timeout_ns) const noexcept;
+  void ring(int rank) const noexcept;
+  /// Keeps `memory` as long as the segment; for ranks as threads, where the owner may end first.
+  void keep(std::shared_ptr<void> memory);
+
+ private:
+  Segment(std::byte* base, std::size_t bytes, int ranks, bool threads);
+  void ring_sleepers() const noexcept;
+
+  std::byte* base_;
+  std::size_t bytes_;
+  bool threads_;
+  StatusPage* status_;
+  Doorbell* doorbells_;
+  std::byte* world_channel_;
+  std::mutex kept_mutex_;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+/// Announces that a rank is about to sleep. The sleeper then looks once more at
+/// what it waits for and calls Segment::sleep; a writer that missed the
+/// announcement wrote before that look.
+class Sleep {
+ public:
+  Sleep(const Segment& segment, int rank) noexcept;
+  ~Sleep();
+  Sleep(const Sleep&) = delete;
+  Sleep& operator=(const Sleep&) = delete;
+  void wait(std::int64_t timeout_ns) const noexcept { segment_.sleep(rank_, rings_, timeout_ns); }
+
+ private:
+  const Segment& segment_;
+  int rank_;
+  std::uint32_t rings_;
+};
+
+std::int64_t monotonic_ns() noexcept;
+
+}  // namespace lockstep::comm

@@ -1,0 +1,43 @@
+#include "lockstep/comm/task.h"
+
+#include <array>
+#include <new>
+
+namespace lockstep::comm {
+namespace {
+
+// Frames of a thread wait here for the next Task. Sizes are those of a few
+// coroutines, so a short list found by size does.
+struct FrameCache {
+  struct Slot {
+    void* frame = nullptr;
+    std::size_t bytes = 0;
+  };
+  std::array<Slot, 8> slots;
+
+  ~FrameCache() {
+    for (const Slot& slot : slots) ::operator delete(slot.frame);
+  }
+};
+thread_local FrameCache frames;
+
+}  // namespace
+
+void* Task::promise_type::operator new(std::size_t bytes) {
+  for (auto& slot : frames.slots) {
+    if (slot.bytes == bytes && slot.frame != nullptr) return std::exchange(slot.frame, nullptr);
+  }
+  return ::operator new(bytes);
+}
+
+void Task::promise_type::operator delete(void* frame, std::size_t bytes) noexcept {
+  for (auto& slot : frames.slots) {
+    if (slot.frame == nullptr) {
+      slot = {frame, bytes};
+      return;
+    }
+  }
+  ::operator delete(frame);
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,67 @@
+#include "lockstep/comm/tuning.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/comm/channel.h"
+#include "lockstep/core/cpu.h"
+#include "lockstep/core/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+std::string cache_file(int local_ranks) {
+  return fmt::format("{}/tuning-{}-{}-ranks.json", cache_folder(), machine().host, local_ranks);
+}
+
+}  // namespace
+
+std::string Tuning::json() const {
+  return nlohmann::json{{"one_hop_bytes", one_hop_bytes}, {"two_hop_bytes", two_hop_bytes},
+                        {"inline_bytes", inline_bytes},   {"piece_bytes", piece_bytes},
+                        {"window_bytes", window_bytes}}
+      .dump();
+}
+
+Tuning Tuning::from_json(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  Tuning tuning;
+  if (!json.is_object()) fail(Fault::Data, "the tuning table is not JSON; run 'lockstep bench calibrate' again");
+  const auto read = [&](const char* key, std::size_t& value, std::size_t lowest, std::size_t highest) {
+    if (json.contains(key) && json[key].is_number_unsigned()) {
+      value = std::clamp(json[key].get<std::size_t>(), lowest, highest);
+    }
+  };
+  constexpr std::size_t kMost = std::size_t{1} << 40;
+  read("one_hop_bytes", tuning.one_hop_bytes, 0, kMost);
+  read("two_hop_bytes", tuning.two_hop_bytes, 0, kMost);
+  read("inline_bytes", tuning.inline_bytes, 0, kMost);
+  read("piece_bytes", tuning.piece_bytes, 4096, kMost);
+  read("window_bytes", tuning.window_bytes, 4096, Channel::kWindowBytes);
+  return tuning;
+}
+
+std::optional<Tuning> cached_tuning(int local_ranks) {
+  std::ifstream file(cache_file(local_ranks));
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return Tuning::from_json(text.str());
+}
+
+void cache_tuning(int local_ranks, const Tuning& tuning) {
+  const std::string path = cache_file(local_ranks);
+  const std::string aside = path + ".new";
+  std::ofstream file(aside);
+  file << tuning.json() << '\n';
+  file.close();
+  if (!file) fail(Fault::Io, fmt::format("cannot write {}", aside));
+  std::filesystem::rename(aside, path);
+}
+
+}  // namespace lockstep::comm
