@@ -5,11 +5,25 @@
 // lockstep::Error, which main() turns into a message and an exit code.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <CLI/CLI.hpp>
 
 namespace lockstep::apps {
 
 void add_bench(CLI::App& app);
 void add_doctor(CLI::App& app);
+/// `program` is what stands after "--"; it must live until the command line is parsed.
+void add_launch(CLI::App& app, const std::vector<std::string>& program);
+void add_list(CLI::App& app);
+void add_tour(CLI::App& app);
+/// One rank of the tour; hidden.
+void add_tour_rank(CLI::App& app);
+
+/// To be called at the end of a callback: the program ends with `exit_code`, without another word.
+inline void end_with(int exit_code) {
+  if (exit_code != 0) throw CLI::RuntimeError(exit_code);
+}
 
 }  // namespace lockstep::apps

@@ -1,0 +1,85 @@
+// The program `lockstep`: reads the command line and turns what goes wrong into one
+// line and an exit code.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "lockstep/core/error.h"
+#include "lockstep/core/version.h"
+
+namespace {
+
+constexpr const char kExamples[] = R"(Examples:
+  lockstep doctor                         what this machine has, and what it lacks
+  lockstep launch -n 4 -- ./program       run a program on 4 ranks of this host
+  lockstep launch --hosts a:4,b:4 -- ./program
+                                          the same on two hosts, through mpirun
+  lockstep bench allreduce -n 2           all-reduce beside MPI libraries and gloo
+  lockstep tour -n 4                      what it does, in half a minute
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 75 saved and to be started again,
+128 + signal when a rank was killed.)";
+
+/// "lockstep bench allreduce": the command as far as it was understood.
+std::string understood(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return app.get_name() + (chosen.empty() ? "" : " " + understood(*chosen.back()));
+}
+
+int complain(const CLI::App& app, const CLI::ParseError& error) {
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(stderr, "lockstep: {}; see '{} --help'\n", message, understood(app));
+  return lockstep::exit_code::kUsage;
+}
+
+int run(std::vector<std::string> arguments) {
+  using namespace lockstep::apps;
+  // What follows "--" belongs to another program: it is passed on as it is, unread.
+  std::vector<std::string> program;
+  if (!arguments.empty() && arguments.front() == "launch") {
+    const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+    if (dashes != arguments.end()) {
+      program.assign(dashes + 1, arguments.end());
+      arguments.erase(dashes, arguments.end());
+    }
+  }
+  CLI::App app("Distributed machine and deep learning: the same answer on any number of ranks.", "lockstep");
+  app.set_version_flag("--version", fmt::format("lockstep {} (torch {})", lockstep::kVersion, lockstep::kTorchVersion));
+  app.require_subcommand(1);
+  app.footer(kExamples);
+  add_bench(app);
+  add_doctor(app);
+  add_launch(app, program);
+  add_list(app);
+  add_tour(app);
+  add_tour_rank(app);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    const bool asked_for = error.get_exit_code() == 0;  // --help, --version
+    const bool silent = error.get_name() == "RuntimeError";
+    return asked_for || silent ? app.exit(error) : complain(app, error);
+  }
+  return lockstep::exit_code::kDone;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + std::min(argc, 1), argv + argc});
+  } catch (const lockstep::Error& error) {
+    fmt::print(stderr, "lockstep: {}\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lockstep: {}\n", error.what());
+    return lockstep::exit_code::kFailed;
+  }
+}

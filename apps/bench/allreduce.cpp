@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/benches.h"
+#include "bench/peers.h"
 #include "bench/plot.h"
 #include "bench/process.h"
 #include "bench/report.h"
@@ -29,13 +30,12 @@ namespace fs = std::filesystem;
 
 constexpr double kRunTimeout_s = 120;
 constexpr double kInstallTimeout_s = 1800;  // the largest fetches a torch
-const std::vector<std::string> kPeers = {"openmpi", "mpich", "intelmpi", "oneccl", "gloo"};
 
 struct Options {
   int ranks = 2;
   int rounds = 7;
   std::vector<std::string> sizes = {"1KiB", "64KiB", "1MiB", "16MiB", "100MiB"};
-  std::vector<std::string> peers = kPeers;
+  std::vector<std::string> peers = peer_names();
   std::string json;
   std::string plot;
 };
@@ -45,18 +45,6 @@ struct Contestant {
   std::vector<std::string> command;  // the items are appended
   bool running = true;
 };
-
-fs::path own_program() { return fs::read_symlink("/proc/self/exe"); }
-
-/// benchmarks/peers of the source tree, found upwards from the program or from here.
-fs::path peers_folder() {
-  for (fs::path folder : {own_program().parent_path(), fs::current_path()}) {
-    for (; folder.has_relative_path(); folder = folder.parent_path()) {
-      if (fs::exists(folder / "benchmarks/peers/run")) return folder / "benchmarks/peers";
-    }
-  }
-  return {};
-}
 
 /// Calls a round: many of what is quick, and fewer as ranks share the memory bus or a core.
 int reps_for(std::int64_t bytes, int ranks) {
@@ -85,8 +73,8 @@ std::vector<TimedItem> items_of(const Options& options) {
 std::vector<std::string> checked_peers(const std::vector<std::string>& peers) {
   if (peers == std::vector<std::string>{"none"}) return {};
   for (const auto& peer : peers) {
-    if (std::find(kPeers.begin(), kPeers.end(), peer) == kPeers.end()) {
-      fail(Fault::Usage, fmt::format("unknown peer '{}'{}", peer, proposal(peer, kPeers)));
+    if (std::find(peer_names().begin(), peer_names().end(), peer) == peer_names().end()) {
+      fail(Fault::Usage, fmt::format("unknown peer '{}'{}", peer, proposal(peer, peer_names())));
     }
   }
   return peers;

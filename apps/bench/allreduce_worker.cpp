@@ -12,6 +12,7 @@
 
 #include "bench/benches.h"
 #include "bench/timed_item.h"
+#include "commands.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/core/error.h"
 
@@ -76,9 +77,7 @@ class Worker {
   bool in_place_;
 };
 
-void run(const Options& options) {
-  comm::Runtime runtime;
-  auto& world = runtime.world();
+void run(const Options& options, comm::Communicator& world) {
   Worker worker(world, options.variant == "in_place");
   for (const auto& text : options.items) {
     const auto calls = worker.time(parse_item(text));
@@ -95,7 +94,9 @@ void add_bench_allreduce_worker(CLI::App& bench) {
   command->add_option("--variant", options->variant, "Where the buffer lives")
       ->check(CLI::IsMember({"in_place", "staged"}));
   command->add_option("items", options->items, "BYTES:REPS")->required();
-  command->callback([options] { run(*options); });
+  command->callback([options] {
+    end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) { run(*options, runtime.world()); }));
+  });
 }
 
 }  // namespace lockstep::apps

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ class Backend {
   virtual int world_rank(int rank) const noexcept = 0;
 
   virtual Task run(const Request& request) = 0;
+  /// Performs `request` on the calling thread if it is so small that the coroutine would
+  /// cost more. False: nothing has happened yet, or (after `spins` looks at the peers) it is
+  /// under way and run() goes on with it.
+  virtual bool run_at_once(const Request& request, int spins) = 0;
   /// Tells the others what this rank issues, so that ranks that disagree can be told apart.
   virtual void issued(const Descriptor& descriptor) noexcept = 0;
   /// Called now and then while an Operation waits: throws, after aborting the run, when

@@ -26,6 +26,12 @@ std::size_t slots_bytes(int ranks) {
   return sizeof(SlotLine) * slot_lines(ranks) * 2 * static_cast<std::size_t>(ranks) * ranks;
 }
 
+std::uint64_t kind_of(const Descriptor& descriptor) noexcept {
+  return static_cast<std::uint64_t>(descriptor.collective) | static_cast<std::uint64_t>(descriptor.type) << 8 |
+         static_cast<std::uint64_t>(descriptor.op) << 16 |
+         static_cast<std::uint64_t>(static_cast<std::uint16_t>(descriptor.root)) << 24;
+}
+
 constexpr std::size_t kPage = 4096;
 
 // Everything before the windows, which start on a page of their own.
@@ -37,8 +43,7 @@ std::size_t front_bytes(int ranks, std::size_t issued_bytes) {
 }  // namespace
 
 std::uint32_t Descriptor::fingerprint() const noexcept {
-  std::uint64_t mixed = static_cast<std::uint64_t>(collective) | static_cast<std::uint64_t>(type) << 8 |
-                        static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(static_cast<std::uint16_t>(root)) << 24;
+  std::uint64_t mixed = kind_of(*this);
   mixed = (mixed ^ static_cast<std::uint64_t>(count) * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
   mixed = (mixed ^ (mixed >> 32) ^ sequence) * 0xc4ceb9fe1a85ec53u;
   if (name[0] != 0) mixed ^= hash64(name.data(), name.size());
@@ -80,13 +85,18 @@ Channel::Channel(std::byte* base, int ranks) noexcept : ranks_(ranks), slot_line
 }
 
 void Channel::record_issued(int rank, const Descriptor& descriptor) const noexcept {
-  std::array<std::uint64_t, 7> words{};
-  std::memcpy(words.data(), &descriptor, sizeof descriptor);
   Issued& issued = issued_[rank];
   IssuedEntry& entry = issued.entries[descriptor.sequence % kIssuedEntries];
   entry.sequence_plus_one.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  for (std::size_t i = 0; i < words.size(); ++i) entry.words[i].store(words[i], std::memory_order_relaxed);
+  entry.kind.store(kind_of(descriptor), std::memory_order_relaxed);
+  entry.count.store(descriptor.count, std::memory_order_relaxed);
+  std::array<std::uint64_t, 4> name;
+  std::memcpy(name.data(), descriptor.name.data(), sizeof name);
+  entry.name[0].store(name[0], std::memory_order_relaxed);
+  if (name[0] != 0) {
+    for (std::size_t i = 1; i < name.size(); ++i) entry.name[i].store(name[i], std::memory_order_relaxed);
+  }
   entry.sequence_plus_one.store(descriptor.sequence + 1, std::memory_order_release);
   issued.count.store(descriptor.sequence + 1, std::memory_order_release);
 }
@@ -94,12 +104,19 @@ void Channel::record_issued(int rank, const Descriptor& descriptor) const noexce
 bool Channel::issued(int rank, std::uint64_t sequence, Descriptor& descriptor) const noexcept {
   const IssuedEntry& entry = issued_[rank].entries[sequence % kIssuedEntries];
   if (entry.sequence_plus_one.load(std::memory_order_acquire) != sequence + 1) return false;
-  std::array<std::uint64_t, 7> words;
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = entry.words[i].load(std::memory_order_relaxed);
+  const std::uint64_t kind = entry.kind.load(std::memory_order_relaxed);
+  descriptor.collective = static_cast<Collective>(kind & 0xff);
+  descriptor.type = static_cast<c10::ScalarType>(kind >> 8 & 0xff);
+  descriptor.op = static_cast<ReduceOp>(kind >> 16 & 0xff);
+  descriptor.root = static_cast<std::int16_t>(kind >> 24 & 0xffff);
+  descriptor.count = entry.count.load(std::memory_order_relaxed);
+  descriptor.sequence = sequence;
+  std::array<std::uint64_t, 4> name{};
+  name[0] = entry.name[0].load(std::memory_order_relaxed);
+  for (std::size_t i = 1; name[0] != 0 && i < name.size(); ++i) name[i] = entry.name[i].load(std::memory_order_relaxed);
+  std::memcpy(descriptor.name.data(), name.data(), sizeof name);
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (entry.sequence_plus_one.load(std::memory_order_relaxed) != sequence + 1) return false;
-  std::memcpy(static_cast<void*>(&descriptor), words.data(), sizeof descriptor);
-  return true;
+  return entry.sequence_plus_one.load(std::memory_order_relaxed) == sequence + 1;
 }
 
 std::uint64_t Channel::issued_count(int rank) const noexcept {

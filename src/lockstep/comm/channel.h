@@ -65,11 +65,12 @@ struct alignas(kLine) PairLine {
   alignas(kLine) std::atomic<std::uint64_t> taken;  // pieces copied away since the start
 };
 
-struct IssuedEntry {
+struct alignas(64) IssuedEntry {
   std::atomic<std::uint64_t> sequence_plus_one;  // 0 while being written
-  std::array<std::atomic<std::uint64_t>, 7> words;  // a Descriptor
+  std::atomic<std::uint64_t> kind;               // collective, type, op and root
+  std::atomic<std::int64_t> count;
+  std::array<std::atomic<std::uint64_t>, 4> name;  // only the first word if there is no name
 };
-static_assert(sizeof(Descriptor) <= sizeof(std::uint64_t) * 7);
 
 std::size_t channel_bytes(int ranks);
 

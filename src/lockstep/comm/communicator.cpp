@@ -157,6 +157,27 @@ std::vector<std::int64_t> Communicator::block_counts(std::vector<std::int64_t> c
 
 // ---- issuing -----------------------------------------------------------------------------------
 
+// A tensor as the back-ends take it. A strided one is copied, and copied back if the
+// collective writes it. A reference where possible: counting owners costs as much as
+// a small collective's wait.
+class Communicator::Contiguous {
+ public:
+  enum class Use { Read, Write };
+
+  Contiguous(const at::Tensor& tensor, Use use)
+      : original_(tensor), copy_(!tensor.defined() || tensor.is_contiguous() ? at::Tensor() : tensor.contiguous()), use_(use) {}
+
+  std::byte* bytes() const { return bytes_of(tensor()); }
+  const at::Tensor& tensor() const { return copy_.defined() ? copy_ : original_; }
+  const at::Tensor& original() const { return original_; }
+  bool copies_back() const { return copy_.defined() && use_ == Use::Write; }
+
+ private:
+  const at::Tensor& original_;
+  at::Tensor copy_;
+  Use use_;
+};
+
 Request Communicator::prepare(Collective collective, const at::Tensor& tensor, std::int64_t count,
                               const CallOptions& options) const {
   Request request;
@@ -172,17 +193,35 @@ Request Communicator::prepare(Collective collective, const at::Tensor& tensor, s
   return request;
 }
 
-Work Communicator::issue(Request request, std::vector<at::Tensor> tensors,
-                         std::vector<std::pair<at::Tensor, at::Tensor>> copies_back) {
+bool Communicator::idle(Lane lane) const noexcept {
+  return lanes_[static_cast<std::size_t>(lane)]->length.load(std::memory_order_acquire) == 0;
+}
+
+Work Communicator::issue(Request&& request, std::initializer_list<const Contiguous*> tensors) {
   Descriptor& descriptor = request.descriptor;
   const bool pairwise = descriptor.collective == Collective::Send || descriptor.collective == Collective::Recv;
   if (!pairwise) {
     descriptor.sequence = issued_++;
     backend_->issued(descriptor);
   }
+  const std::int64_t bytes = descriptor.count * static_cast<std::int64_t>(request.element_bytes);
   auto& statistics = statistics_[static_cast<std::size_t>(descriptor.collective)];
   ++statistics.calls;
-  statistics.bytes += descriptor.count * static_cast<std::int64_t>(request.element_bytes);
+  statistics.bytes += bytes;
+
+  // A hand-over to another thread costs more than a small collective.
+  if (!pairwise && request.lane == Lane::Urgent && idle(Lane::Urgent)) {
+    ++statistics.on_caller;
+    const profile::Span span(name_of(descriptor.collective), bytes);
+    if (!backend_->run_at_once(request, endpoint_->spins())) {
+      Operation operation(std::move(request), *backend_);
+      endpoint_->run(operation);
+    }
+    for (const Contiguous* tensor : tensors) {
+      if (tensor->copies_back()) tensor->original().copy_(tensor->tensor());
+    }
+    return {};
+  }
 
   auto* queue = &lanes_[static_cast<std::size_t>(request.lane)];
   if (pairwise) {
@@ -192,57 +231,28 @@ Work Communicator::issue(Request request, std::vector<at::Tensor> tensors,
       endpoint_->enlist(**queue);
     }
   }
-  const bool here = !pairwise && request.lane == Lane::Urgent && (*queue)->length.load(std::memory_order_acquire) == 0;
-  const auto fill = [&](Operation& operation) {
-    operation.request = std::move(request);
-    operation.backend = backend_.get();
-    if (!copies_back.empty()) {
-      operation.on_success = [copies = std::move(copies_back)] {
-        for (const auto& [to, from] : copies) to.copy_(from);
-      };
-    }
-  };
-  if (here) {
-    ++statistics.on_caller;
-    const profile::Span span(name_of(descriptor.collective), descriptor.count * static_cast<std::int64_t>(request.element_bytes));
-    Operation operation;
-    fill(operation);
-    endpoint_->run(operation);
-    return {};
+  auto operation = std::make_shared<Operation>(std::move(request), *backend_);
+  for (const Contiguous* tensor : tensors) {
+    operation->tensors.push_back(tensor->tensor());
+    if (tensor->copies_back()) operation->copies_back.emplace_back(tensor->original(), tensor->tensor());
   }
-  auto operation = std::make_shared<Operation>();
-  fill(*operation);
-  operation->tensors = std::move(tensors);
   endpoint_->enqueue(**queue, operation);
   return {endpoint_, *queue, std::move(operation)};
 }
 
-namespace {
-
-/// The contiguous form of `tensor`; remembers to copy it back where it is another tensor.
-at::Tensor staged(const at::Tensor& tensor, std::vector<std::pair<at::Tensor, at::Tensor>>& copies_back) {
-  if (tensor.is_contiguous()) return tensor;
-  at::Tensor contiguous = tensor.contiguous();
-  copies_back.emplace_back(tensor, contiguous);
-  return contiguous;
-}
-
-}  // namespace
-
 // ---- reductions ----------------------------------------------------------------------------------
 
-Work Communicator::all_reduce_(at::Tensor tensor, ReduceOp op, CallOptions options) {
+Work Communicator::all_reduce_(const at::Tensor& tensor, ReduceOp op, CallOptions options) {
   check(tensor, "the tensor of all_reduce_");
   check_reducible(tensor.scalar_type(), op);
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
-  tensor = staged(tensor, copies_back);
+  const Contiguous buffer(tensor, Contiguous::Use::Write);
   Request request = prepare(Collective::AllReduce, tensor, tensor.numel(), options);
   request.descriptor.op = op;
-  request.output = bytes_of(tensor);
-  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+  request.output = buffer.bytes();
+  return issue(std::move(request), {&buffer});
 }
 
-Work Communicator::together(const std::vector<at::Tensor>& tensors, const std::function<Work(at::Tensor)>& call) {
+Work Communicator::together(const std::vector<at::Tensor>& tensors, const std::function<Work(const at::Tensor&)>& call) {
   if (tensors.empty()) return {};
   std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
   for (const auto& tensor : tensors) {
@@ -276,14 +286,14 @@ Work Communicator::together(const std::vector<at::Tensor>& tensors, const std::f
 }
 
 Work Communicator::all_reduce_(const std::vector<at::Tensor>& tensors, ReduceOp op, CallOptions options) {
-  return together(tensors, [&](at::Tensor flat) { return all_reduce_(std::move(flat), op, options); });
+  return together(tensors, [&](const at::Tensor& flat) { return all_reduce_(flat, op, options); });
 }
 
 Work Communicator::broadcast_(const std::vector<at::Tensor>& tensors, int root, CallOptions options) {
-  return together(tensors, [&](at::Tensor flat) { return broadcast_(std::move(flat), root, options); });
+  return together(tensors, [&](const at::Tensor& flat) { return broadcast_(flat, root, options); });
 }
 
-Work Communicator::all_reduce_shards(at::Tensor result, const std::vector<at::Tensor>& shards, ReduceOp op,
+Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector<at::Tensor>& shards, ReduceOp op,
                                      CallOptions options) {
   check(result, "the result of all_reduce_shards");
   check_reducible(result.scalar_type(), op);
@@ -324,7 +334,7 @@ Work Communicator::all_reduce_shards(at::Tensor result, const std::vector<at::Te
   return work;
 }
 
-Work Communicator::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, CallOptions options) {
+Work Communicator::reduce_scatter(const at::Tensor& output, const at::Tensor& input, ReduceOp op, CallOptions options) {
   check(output, "the output of reduce_scatter");
   check(input, "the input of reduce_scatter");
   check_reducible(input.scalar_type(), op);
@@ -332,63 +342,56 @@ Work Communicator::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp 
   if (input.numel() != output.numel() * size_) {
     fail(Fault::Usage, fmt::format("reduce_scatter of {} elements to {} ranks cannot give {} each", input.numel(), size_, output.numel()));
   }
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
-  input = input.contiguous();
-  output = staged(output, copies_back);
+  const Contiguous from(input, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   Request request = prepare(Collective::ReduceScatter, output, output.numel(), options);
   request.descriptor.op = op;
-  request.input = bytes_of(input);
-  request.output = bytes_of(output);
-  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+  request.input = from.bytes();
+  request.output = to.bytes();
+  return issue(std::move(request), {&from, &to});
 }
 
-Work Communicator::reduce_(at::Tensor tensor, ReduceOp op, int root, CallOptions options) {
+Work Communicator::reduce_(const at::Tensor& tensor, ReduceOp op, int root, CallOptions options) {
   check(tensor, "the tensor of reduce_");
   check_reducible(tensor.scalar_type(), op);
   check_peer(root, "root");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
-  tensor = staged(tensor, copies_back);
+  const Contiguous buffer(tensor, Contiguous::Use::Write);
   Request request = prepare(Collective::Reduce, tensor, tensor.numel(), options);
   request.descriptor.op = op;
   request.descriptor.root = static_cast<std::int16_t>(root);
-  request.output = bytes_of(tensor);
-  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+  request.output = buffer.bytes();
+  return issue(std::move(request), {&buffer});
 }
 
 // ---- moving data ----------------------------------------------------------------------------------
 
-Work Communicator::broadcast_(at::Tensor tensor, int root, CallOptions options) {
+Work Communicator::broadcast_(const at::Tensor& tensor, int root, CallOptions options) {
   check(tensor, "the tensor of broadcast_");
   check_peer(root, "root");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
-  tensor = staged(tensor, copies_back);
+  const Contiguous buffer(tensor, Contiguous::Use::Write);
   Request request = prepare(Collective::Broadcast, tensor, tensor.numel(), options);
   request.descriptor.root = static_cast<std::int16_t>(root);
-  request.output = bytes_of(tensor);
-  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+  request.output = buffer.bytes();
+  return issue(std::move(request), {&buffer});
 }
 
-Work Communicator::all_gather(at::Tensor output, at::Tensor input, std::vector<std::int64_t> counts, CallOptions options) {
+Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> counts, CallOptions options) {
   check(output, "the output of all_gather");
   check(input, "the input of all_gather");
   check_same_type(output, input);
   counts = block_counts(std::move(counts), output.numel(), "the output");
   check_own_count(counts, input, "the input");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
-  input = input.contiguous();
-  output = staged(output, copies_back);
+  const Contiguous from(input, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   Request request = prepare(Collective::AllGather, input, output.numel(), options);
-  request.input = bytes_of(input);
-  request.output = bytes_of(output);
+  request.input = from.bytes();
+  request.output = to.bytes();
   request.send_counts = {input.numel()};
   request.recv_counts = std::move(counts);
-  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+  return issue(std::move(request), {&from, &to});
 }
 
-Work Communicator::gather(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts, CallOptions options) {
+Work Communicator::gather(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts, CallOptions options) {
   check_peer(root, "root");
   check(input, "the input of gather");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
   std::int64_t total = counts.empty() ? input.numel() * size_ : sum(counts);
   counts = block_counts(std::move(counts), total, "the output");
   check_own_count(counts, input, "the input");
@@ -396,22 +399,20 @@ Work Communicator::gather(at::Tensor output, at::Tensor input, int root, std::ve
     check(output, "the output of gather");
     check_same_type(output, input);
     if (output.numel() != total) fail(Fault::Usage, fmt::format("the output of gather has {} elements, {} are gathered", output.numel(), total));
-    output = staged(output, copies_back);
   }
-  input = input.contiguous();
+  const Contiguous from(input, Contiguous::Use::Read), to(rank_ == root ? output : nothing_, Contiguous::Use::Write);
   Request request = prepare(Collective::Gather, input, total, options);
   request.descriptor.root = static_cast<std::int16_t>(root);
-  request.input = bytes_of(input);
-  request.output = bytes_of(output);
+  request.input = from.bytes();
+  request.output = to.bytes();
   request.send_counts = {input.numel()};
   request.recv_counts = std::move(counts);
-  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+  return issue(std::move(request), {&from, &to});
 }
 
-Work Communicator::scatter(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts, CallOptions options) {
+Work Communicator::scatter(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts, CallOptions options) {
   check_peer(root, "root");
   check(output, "the output of scatter");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
   std::int64_t total = counts.empty() ? output.numel() * size_ : sum(counts);
   counts = block_counts(std::move(counts), total, "the input");
   check_own_count(counts, output, "the output");
@@ -419,19 +420,18 @@ Work Communicator::scatter(at::Tensor output, at::Tensor input, int root, std::v
     check(input, "the input of scatter");
     check_same_type(output, input);
     if (input.numel() != total) fail(Fault::Usage, fmt::format("the input of scatter has {} elements, {} are scattered", input.numel(), total));
-    input = input.contiguous();
   }
-  output = staged(output, copies_back);
+  const Contiguous from(rank_ == root ? input : nothing_, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   Request request = prepare(Collective::Scatter, output, total, options);
   request.descriptor.root = static_cast<std::int16_t>(root);
-  request.input = bytes_of(input);
-  request.output = bytes_of(output);
+  request.input = from.bytes();
+  request.output = to.bytes();
   request.send_counts = std::move(counts);
   request.recv_counts = {output.numel()};
-  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+  return issue(std::move(request), {&from, &to});
 }
 
-Work Communicator::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> send_counts,
+Work Communicator::all_to_all(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> send_counts,
                               std::vector<std::int64_t> recv_counts, CallOptions options) {
   check(output, "the output of all_to_all");
   check(input, "the input of all_to_all");
@@ -439,45 +439,42 @@ Work Communicator::all_to_all(at::Tensor output, at::Tensor input, std::vector<s
   const bool equal = send_counts.empty() && recv_counts.empty();
   send_counts = block_counts(std::move(send_counts), input.numel(), "the input");
   recv_counts = block_counts(std::move(recv_counts), output.numel(), "the output");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
-  input = input.contiguous();
-  output = staged(output, copies_back);
+  const Contiguous from(input, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   // Unequal blocks are known to their two ranks only, so nothing may depend on them:
   // the count is 0 and the lane fixed.
   Request request = prepare(Collective::AllToAll, input, equal ? send_counts[0] : 0, options);
   if (!equal && !options.lane) request.lane = Lane::Bulk;
-  request.input = bytes_of(input);
-  request.output = bytes_of(output);
+  request.input = from.bytes();
+  request.output = to.bytes();
   request.send_counts = std::move(send_counts);
   request.recv_counts = std::move(recv_counts);
-  return issue(std::move(request), {std::move(input), std::move(output)}, std::move(copies_back));
+  return issue(std::move(request), {&from, &to});
 }
 
-Work Communicator::send(at::Tensor tensor, int to, CallOptions options) {
+Work Communicator::send(const at::Tensor& tensor, int to, CallOptions options) {
   check(tensor, "the tensor of send");
   check_peer(to, "receiver");
-  tensor = tensor.contiguous();
+  const Contiguous buffer(tensor, Contiguous::Use::Read);
   Request request = prepare(Collective::Send, tensor, tensor.numel(), options);
   request.descriptor.root = static_cast<std::int16_t>(to);
-  request.input = bytes_of(tensor);
-  return issue(std::move(request), {std::move(tensor)}, {});
+  request.input = buffer.bytes();
+  return issue(std::move(request), {&buffer});
 }
 
-Work Communicator::recv_(at::Tensor tensor, int from, CallOptions options) {
+Work Communicator::recv_(const at::Tensor& tensor, int from, CallOptions options) {
   check(tensor, "the tensor of recv_");
   check_peer(from, "sender");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;
-  tensor = staged(tensor, copies_back);
+  const Contiguous buffer(tensor, Contiguous::Use::Write);
   Request request = prepare(Collective::Recv, tensor, tensor.numel(), options);
   request.descriptor.root = static_cast<std::int16_t>(from);
-  request.output = bytes_of(tensor);
-  return issue(std::move(request), {std::move(tensor)}, std::move(copies_back));
+  request.output = buffer.bytes();
+  return issue(std::move(request), {&buffer});
 }
 
 void Communicator::barrier(CallOptions options) {
   Request request;
   if (options.name != nullptr) std::strncpy(request.descriptor.name.data(), options.name, request.descriptor.name.size() - 1);
-  issue(std::move(request), {}, {}).wait();
+  issue(std::move(request), {}).wait();
 }
 
 // ---- byte strings -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,34 +67,34 @@ class Communicator {
   at::Tensor empty(at::IntArrayRef sizes, at::ScalarType type);
 
   /// Replaces `tensor` on every rank by the reduction over all ranks.
-  Work all_reduce_(at::Tensor tensor, ReduceOp op, CallOptions options = {});
+  Work all_reduce_(const at::Tensor& tensor, ReduceOp op, CallOptions options = {});
   /// The same for several tensors as one collective.
   Work all_reduce_(const std::vector<at::Tensor>& tensors, ReduceOp op, CallOptions options = {});
   /// The same for virtual shards: this rank's are shards_of_rank(shards in all, size(), rank()).
   /// `result` becomes the reduction over the shards of all ranks, with the same bits for any
   /// number of ranks. Avg divides by the number of shards.
-  Work all_reduce_shards(at::Tensor result, const std::vector<at::Tensor>& shards, ReduceOp op, CallOptions options = {});
+  Work all_reduce_shards(const at::Tensor& result, const std::vector<at::Tensor>& shards, ReduceOp op, CallOptions options = {});
   /// `output` becomes part rank() of the reduction of `input`, which has size() times its elements.
-  Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, CallOptions options = {});
+  Work reduce_scatter(const at::Tensor& output, const at::Tensor& input, ReduceOp op, CallOptions options = {});
   /// Replaces the root's `tensor` by the reduction over all ranks; others keep theirs.
-  Work reduce_(at::Tensor tensor, ReduceOp op, int root, CallOptions options = {});
-  Work broadcast_(at::Tensor tensor, int root, CallOptions options = {});
+  Work reduce_(const at::Tensor& tensor, ReduceOp op, int root, CallOptions options = {});
+  Work broadcast_(const at::Tensor& tensor, int root, CallOptions options = {});
   Work broadcast_(const std::vector<at::Tensor>& tensors, int root, CallOptions options = {});
 
   /// `output` becomes the inputs of all ranks, one after another. Without `counts` all are of
   /// equal size; else counts[r] elements come from rank r.
-  Work all_gather(at::Tensor output, at::Tensor input, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  Work all_gather(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> counts = {}, CallOptions options = {});
   /// The same into the root's `output`; other ranks pass an undefined tensor.
-  Work gather(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  Work gather(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
   /// The root's `input` in parts; other ranks pass an undefined tensor.
-  Work scatter(at::Tensor output, at::Tensor input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  Work scatter(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
   /// Part r of `input` goes to rank r. Without counts all parts are of equal size.
-  Work all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> send_counts = {},
+  Work all_to_all(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> send_counts = {},
                   std::vector<std::int64_t> recv_counts = {}, CallOptions options = {});
 
   /// Messages between two ranks arrive in the order they were sent.
-  Work send(at::Tensor tensor, int to, CallOptions options = {});
-  Work recv_(at::Tensor tensor, int from, CallOptions options = {});
+  Work send(const at::Tensor& tensor, int to, CallOptions options = {});
+  Work recv_(const at::Tensor& tensor, int from, CallOptions options = {});
 
   void barrier(CallOptions options = {});
 
@@ -111,20 +112,23 @@ class Communicator {
   const std::shared_ptr<Endpoint>& endpoint() const noexcept { return endpoint_; }
 
  private:
-  Work issue(Request request, std::vector<at::Tensor> tensors, std::vector<std::pair<at::Tensor, at::Tensor>> copies_back);
+  class Contiguous;
+  Work issue(Request&& request, std::initializer_list<const Contiguous*> tensors);
+  bool idle(Lane lane) const noexcept;
   Request prepare(Collective collective, const at::Tensor& tensor, std::int64_t count, const CallOptions& options) const;
   void check(const at::Tensor& tensor, const char* what) const;
   void check_peer(int peer, const char* what) const;
   void check_same_type(const at::Tensor& output, const at::Tensor& input) const;
   void check_own_count(const std::vector<std::int64_t>& counts, const at::Tensor& tensor, const char* what) const;
   /// Calls `call` once per type in `tensors`, with all tensors of that type as one.
-  Work together(const std::vector<at::Tensor>& tensors, const std::function<Work(at::Tensor)>& call);
+  Work together(const std::vector<at::Tensor>& tensors, const std::function<Work(const at::Tensor&)>& call);
   std::vector<std::int64_t> block_counts(std::vector<std::int64_t> counts, std::int64_t elements, const char* what) const;
 
   std::shared_ptr<Endpoint> endpoint_;
   std::unique_ptr<Backend> backend_;
   int rank_;
   int size_;
+  const at::Tensor nothing_;
   std::uint64_t issued_ = 0;
   std::vector<std::shared_ptr<OperationQueue>> lanes_;
   std::vector<std::shared_ptr<OperationQueue>> sends_;  // by peer, made on first use

@@ -78,7 +78,7 @@ void Endpoint::keep(std::shared_ptr<std::byte> memory) {
 }
 
 void Endpoint::begin(Operation& operation, int spins) const {
-  operation.task = operation.backend->run(operation.request);
+  operation.task = operation.backend.run(operation.request);
   operation.task_state.spins = spins;
   operation.task_state.shares_thread = operation.on_thread;
   operation.task.start(operation.task_state);
@@ -94,7 +94,7 @@ void Endpoint::examine(Operation& operation) const {
   const bool first = operation.examined_ns == operation.waiting_since_ns;
   if (now - operation.examined_ns < (first ? kExamineAfter : kExamineEvery)) return;
   operation.examined_ns = now;
-  operation.backend->examine(operation);
+  operation.backend.examine(operation);
 }
 
 // Nothing could go on: gives the core away, for longer the longer it lasts.
@@ -121,7 +121,8 @@ void Endpoint::pause(std::span<Operation* const> operations, int& rounds) const 
   }
 }
 
-void Endpoint::settle(const Operation& operation) const noexcept {
+void Endpoint::settle(const Operation& operation) const {
+  for (const auto& [to, from] : operation.copies_back) to.copy_(from);
   if (operation.waiting_since_ns != 0) segment_->status(local_rank_).waiting_for[0] = 0;
 }
 
@@ -138,7 +139,6 @@ void Endpoint::run(Operation& operation) {
     }
   }
   settle(operation);
-  if (operation.on_success) operation.on_success();
 }
 
 void Endpoint::enlist(OperationQueue& queue) {
@@ -255,7 +255,6 @@ void Endpoint::communication_loop() {
         }
         if (operation->task.done()) {
           settle(*operation);
-          if (operation->on_success) operation->on_success();
           finish(*queue, *operation, nullptr);
           moved = true;
         } else if (!moved) {

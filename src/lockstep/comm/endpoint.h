@@ -48,6 +48,8 @@ class Endpoint {
   int world_rank_of(int local_rank) const noexcept { return options_.world_rank_of[static_cast<std::size_t>(local_rank)]; }
   double timeout_s() const noexcept { return options_.timeout_s; }
   const Tuning& tuning() const noexcept { return tuning_; }
+  /// How often a waiting thread looks before it gives its core away.
+  int spins() const noexcept { return spins_; }
 
   /// A number by which peers find `pointer`; 0 if they cannot.
   std::uint64_t address_of(const void* pointer) const noexcept {
@@ -87,7 +89,7 @@ class Endpoint {
   void finish(OperationQueue& queue, Operation& operation, std::exception_ptr error);
   void pause(std::span<Operation* const> operations, int& rounds) const;
   void examine(Operation& operation) const;
-  void settle(const Operation& operation) const noexcept;
+  void settle(const Operation& operation) const;
   void communication_loop();
 
   std::shared_ptr<Segment> segment_;

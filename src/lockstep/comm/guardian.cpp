@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <vector>
@@ -23,7 +24,12 @@ void close_all_but(int kept) {
   const int nothing = open("/dev/null", O_RDWR);
   for (int stream = 0; stream <= 2; ++stream) dup2(nothing, stream);
   if (kept > 3) syscall(SYS_close_range, 3U, static_cast<unsigned>(kept - 1), 0U);
-  syscall(SYS_close_range, static_cast<unsigned>(kept + 1), UINT_MAX, 0U);
+  if (syscall(SYS_close_range, static_cast<unsigned>(kept + 1), UINT_MAX, 0U) == 0) return;
+  // Kernels before 5.9.
+  constexpr long kMost = 65536;
+  for (int file = 3; file < std::min(sysconf(_SC_OPEN_MAX), kMost); ++file) {
+    if (file != kept) close(file);
+  }
 }
 
 [[noreturn]] void watch(int pipe) {

@@ -13,7 +13,6 @@ namespace lockstep::comm {
 
 class Guardian {
  public:
-  /// It keeps what is open now from ending; so make it early.
   Guardian();
   /// A normal end: kills the groups not forgotten yet, then ends.
   ~Guardian();

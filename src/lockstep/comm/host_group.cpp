@@ -113,7 +113,8 @@ Task HostGroup::run(const Request& request) {
     default: break;
   }
   if (fits_slots(request)) {
-    return request.descriptor.collective == Collective::AllReduce ? all_reduce_in_slots(request) : run_in_slots(request);
+    if (request.descriptor.collective != Collective::AllReduce) return run_in_slots(request);
+    return one_hop(request) ? all_reduce_one_hop(request) : all_reduce_two_hops(request);
   }
   switch (request.descriptor.collective) {
     case Collective::AllReduce:

@@ -16,10 +16,9 @@
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/endpoint.h"
 #include "lockstep/comm/reduce.h"
+#include "lockstep/comm/slot_exchange.h"
 
 namespace lockstep::comm {
-
-class SlotExchange;
 
 class HostGroup final : public Backend {
  public:
@@ -36,6 +35,7 @@ class HostGroup final : public Backend {
   int size() const noexcept override { return size_; }
   int world_rank(int rank) const noexcept override { return endpoint_->world_rank_of(members_[static_cast<std::size_t>(rank)]); }
   Task run(const Request& request) override;
+  bool run_at_once(const Request& request, int spins) override;
   void issued(const Descriptor& descriptor) noexcept override { channel_.record_issued(rank_, descriptor); }
   void examine(const Operation& operation) override;
   std::unique_ptr<Backend> subgroup(const std::vector<int>& members, const Exchange& exchange) override;
@@ -71,13 +71,18 @@ class HostGroup final : public Backend {
 
   bool fits_slots(const Request& request) const noexcept;
   Task run_in_slots(const Request& request);
-  Task all_reduce_in_slots(const Request& request);
+  bool one_hop(const Request& request) const noexcept;
+  void send_one_hop(const Request& request);
+  bool pull_one_hop(const Request& request);
+  void finish_one_hop(const Request& request);
+  Task all_reduce_one_hop(const Request& request);
+  Task all_reduce_two_hops(const Request& request);
   struct Parcel {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
     std::size_t taken = 0;
   };
-  Parcel parcel(int peer) const noexcept;
+  const Parcel& parcel(int peer) const noexcept { return parcels_[static_cast<std::size_t>(peer)]; }
   void post_scratch(std::size_t bytes);
   bool pull_parcels(const SlotExchange& exchange, const Descriptor& descriptor, int& next);
 
@@ -99,6 +104,9 @@ class HostGroup final : public Backend {
   std::shared_ptr<std::byte> owner_;
   std::array<LaneState, kLanes> lanes_;
   std::uint64_t exchanges_ = 0;
+  SlotExchange one_hop_;  // the one-hop all-reduce under way
+  int pulled_ = 0;        // peers whose message of it has come
+  bool one_hop_sent_ = false;
   std::vector<PairState> pairs_;
   // Only one operation of the urgent lane is under way at a time.
   std::vector<std::byte> slot_scratch_;

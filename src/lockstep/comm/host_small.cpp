@@ -1,5 +1,6 @@
 // Small collectives of a HostGroup: one or two exchanges through slots.
 #include <cstring>
+#include <utility>
 
 #include "lockstep/comm/host_group.h"
 #include "lockstep/comm/slot_exchange.h"
@@ -38,63 +39,98 @@ bool HostGroup::fits_slots(const Request& request) const noexcept {
   }
 }
 
-HostGroup::Parcel HostGroup::parcel(int peer) const noexcept { return parcels_[static_cast<std::size_t>(peer)]; }
-
-void HostGroup::post_scratch(std::size_t bytes) {
+inline void HostGroup::post_scratch(std::size_t bytes) {
   for (int peer = 0; peer < size_; ++peer) {
     parcels_[static_cast<std::size_t>(peer)] = {slot_scratch_.data() + static_cast<std::size_t>(peer) * bytes, bytes, 0};
   }
 }
 
-bool HostGroup::pull_parcels(const SlotExchange& exchange, const Descriptor& descriptor, int& next) {
+inline bool HostGroup::pull_parcels(const SlotExchange& exchange, const Descriptor& descriptor, int& next) {
   for (; next < size_; ++next) {
     if (next == rank_) continue;
     Parcel& parcel = parcels_[static_cast<std::size_t>(next)];
-    const auto arrival = exchange.pull(next, parcel.data, parcel.bytes, parcel.taken);
+    const auto arrival = exchange.pull(channel_, next, parcel.data, parcel.bytes, parcel.taken);
     if (arrival == SlotExchange::Arrival::Mismatch) fail_mismatch(next, descriptor);
     if (arrival == SlotExchange::Arrival::Pending) return false;
   }
   return true;
 }
 
-// One hop: everyone gets everything and reduces all of it. Two hops: everyone
-// reduces its slice and sends the result around; fewer bytes, one more latency.
-Task HostGroup::all_reduce_in_slots(const Request& request) {
+// ---- all-reduce in one hop: everyone sends everything to everyone and reduces all of it ----
+
+bool HostGroup::one_hop(const Request& request) const noexcept {
+  const std::size_t bytes = static_cast<std::size_t>(request.descriptor.count) * request.element_bytes;
+  return bytes * static_cast<std::size_t>(size_) <= endpoint_->tuning().one_hop_bytes;
+}
+
+void HostGroup::send_one_hop(const Request& request) {
+  const std::size_t bytes = static_cast<std::size_t>(request.descriptor.count) * request.element_bytes;
+  one_hop_ = SlotExchange(rank_, ++exchanges_, request.descriptor.fingerprint());
+  for (int i = 1; i < size_; ++i) one_hop_.push(channel_, (rank_ + i) % size_, request.output, bytes);
+  endpoint_->segment().notify();
+  post_scratch(bytes);
+  pulled_ = 0;
+}
+
+bool HostGroup::pull_one_hop(const Request& request) { return pull_parcels(one_hop_, request.descriptor, pulled_); }
+
+void HostGroup::finish_one_hop(const Request& request) {
+  for (int peer = 0; peer < size_; ++peer) slot_inputs_[static_cast<std::size_t>(peer)] = parcel(peer).data;
+  slot_inputs_[static_cast<std::size_t>(rank_)] = request.output;
+  void* output = request.output;
+  const Descriptor& descriptor = request.descriptor;
+  reduce_leaves({descriptor.type, descriptor.op, size_}, slot_inputs_, {&output, 1}, descriptor.count);
+}
+
+bool HostGroup::run_at_once(const Request& request, int spins) {
+  if (request.descriptor.collective != Collective::AllReduce || !fits_slots(request) || !one_hop(request)) return false;
+  send_one_hop(request);
+  for (int i = 0; !pull_one_hop(request); ++i) {
+    if (i >= spins) {
+      one_hop_sent_ = true;
+      return false;
+    }
+    spin_pause();
+  }
+  finish_one_hop(request);
+  return true;
+}
+
+Task HostGroup::all_reduce_one_hop(const Request& request) {
+  if (!std::exchange(one_hop_sent_, false)) send_one_hop(request);
+  co_await Until([&] { return pull_one_hop(request); });
+  finish_one_hop(request);
+}
+
+// ---- in two hops: everyone reduces its slice and sends the result around ----------------------
+
+Task HostGroup::all_reduce_two_hops(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const std::uint32_t fingerprint = descriptor.fingerprint();
-  const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * request.element_bytes;
-  const TreeReduction reduction{descriptor.type, descriptor.op, size_};
-  const bool one_hop = bytes * static_cast<std::size_t>(size_) <= endpoint_->tuning().one_hop_bytes;
+  const auto bytes_of = [&](const Slice& slice) { return static_cast<std::size_t>(slice.count()) * request.element_bytes; };
+  const auto place_of = [&](const Slice& slice) { return request.output + static_cast<std::size_t>(slice.begin) * request.element_bytes; };
+  const auto slice = [&](int peer) { return slice_of(descriptor.count, size_, peer, request.element_bytes); };
 
-  SlotExchange exchange(channel_, rank_, ++exchanges_, fingerprint);
-  Slice mine{0, descriptor.count};
+  SlotExchange exchange(rank_, ++exchanges_, fingerprint);
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
-    const Slice theirs = one_hop ? mine : slice_of(descriptor.count, size_, peer, request.element_bytes);
-    exchange.push(peer, request.output + static_cast<std::size_t>(theirs.begin) * request.element_bytes,
-                  static_cast<std::size_t>(theirs.count()) * request.element_bytes);
+    exchange.push(channel_, peer, place_of(slice(peer)), bytes_of(slice(peer)));
   }
   endpoint_->segment().notify();
-  if (!one_hop) mine = slice_of(descriptor.count, size_, rank_, request.element_bytes);
-  post_scratch(static_cast<std::size_t>(mine.count()) * request.element_bytes);
+  const Slice mine = slice(rank_);
+  post_scratch(bytes_of(mine));
   co_await Until([&, next = 0]() mutable { return pull_parcels(exchange, descriptor, next); });
 
-  std::byte* result = request.output + static_cast<std::size_t>(mine.begin) * request.element_bytes;
   for (int peer = 0; peer < size_; ++peer) slot_inputs_[static_cast<std::size_t>(peer)] = parcel(peer).data;
-  slot_inputs_[static_cast<std::size_t>(rank_)] = result;
-  void* output = result;
-  reduce_leaves(reduction, slot_inputs_, {&output, 1}, mine.count());
-  if (one_hop) co_return;
+  slot_inputs_[static_cast<std::size_t>(rank_)] = place_of(mine);
+  void* output = place_of(mine);
+  reduce_leaves({descriptor.type, descriptor.op, size_}, slot_inputs_, {&output, 1}, mine.count());
 
-  exchange = SlotExchange(channel_, rank_, ++exchanges_, fingerprint);
-  const std::size_t result_bytes = static_cast<std::size_t>(mine.count()) * request.element_bytes;
-  for (int i = 1; i < size_; ++i) exchange.push((rank_ + i) % size_, result, result_bytes);
+  exchange = SlotExchange(rank_, ++exchanges_, fingerprint);
+  for (int i = 1; i < size_; ++i) exchange.push(channel_, (rank_ + i) % size_, place_of(mine), bytes_of(mine));
   endpoint_->segment().notify();
   for (int peer = 0; peer < size_; ++peer) {
-    const Slice theirs = slice_of(descriptor.count, size_, peer, request.element_bytes);
-    parcels_[static_cast<std::size_t>(peer)] = {
-        request.output + static_cast<std::size_t>(theirs.begin) * request.element_bytes,
-        static_cast<std::size_t>(theirs.count()) * request.element_bytes, 0};
+    parcels_[static_cast<std::size_t>(peer)] = {place_of(slice(peer)), bytes_of(slice(peer)), 0};
   }
   co_await Until([&, next = 0]() mutable { return pull_parcels(exchange, descriptor, next); });
 }
@@ -103,7 +139,7 @@ Task HostGroup::run_in_slots(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * request.element_bytes;
   const bool root = descriptor.root == rank_;
-  const SlotExchange exchange(channel_, rank_, ++exchanges_, descriptor.fingerprint());
+  const SlotExchange exchange(rank_, ++exchanges_, descriptor.fingerprint());
 
   // What goes to each peer, and where what comes from each peer goes.
   struct Message {
@@ -158,7 +194,7 @@ Task HostGroup::run_in_slots(const Request& request) {
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
     const Message& message = outgoing[static_cast<std::size_t>(peer)];
-    exchange.push(peer, message.data, message.bytes);
+    exchange.push(channel_, peer, message.data, message.bytes);
   }
   endpoint_->segment().notify();
 

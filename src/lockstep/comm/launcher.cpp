@@ -1,7 +1,7 @@
 #include "lockstep/comm/launcher.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -83,7 +83,6 @@ int launch(const LaunchOptions& options) {
   if (!options.hosts.empty()) become_mpirun(options);
   const LaunchPlan plan = plan_of(options);
   std::fflush(nullptr);  // children would print it once more
-  // First of all: what it inherits it would keep open.
   Guardian guardian;
   SignalInbox signals;
   for (int restart = 0;; ++restart) {

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -37,10 +37,12 @@ class Operation {
  public:
   enum class State : std::uint32_t { Queued, Running, Done };
 
-  Request request;
-  Backend* backend = nullptr;
+  Operation(Request&& asked, Backend& performed_by) : request(std::move(asked)), backend(performed_by) {}
+
+  const Request request;
+  Backend& backend;
   std::vector<at::Tensor> tensors;
-  std::function<void()> on_success;  // runs on the driving thread, e.g. to copy a staged tensor back
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;  // to, from: after success
   Task task;
   TaskState task_state;
   std::atomic<State> state{State::Queued};

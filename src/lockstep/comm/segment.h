@@ -61,6 +61,7 @@ struct SegmentHeader {
   char calibration[512];  // JSON, the same table for all ranks
   AbortRecord abort;
   alignas(kLine) std::atomic<std::uint32_t> sleepers;
+  std::atomic<std::uint32_t> fence_before_notify;  // a rank's kernel has no membarrier
 };
 
 class Segment {
@@ -96,8 +97,14 @@ class Segment {
   [[noreturn]] void throw_abort() const;
 
   /// Wakes the ranks that sleep; call after making visible what they may wait for.
+  /// The store before and the load here must keep their order, but a fence would wait
+  /// for every cache line just sent. So whoever goes to sleep pays instead: it has the
+  /// kernel run a fence on every core (membarrier).
   void notify() const noexcept {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (header().fence_before_notify.load(std::memory_order_relaxed) != 0) {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
     if (header().sleepers.load(std::memory_order_relaxed) != 0) ring_sleepers();
   }
   /// Sleeps until someone rings `rank` or `timeout_ns` has passed; returns at once

@@ -16,11 +16,12 @@ namespace lockstep::comm {
 
 class SlotExchange {
  public:
-  SlotExchange(const Channel& channel, int rank, std::uint64_t number, std::uint32_t fingerprint) noexcept
-      : channel_(channel), rank_(rank), parity_(number & 1), stamp_(number << 32 | fingerprint) {}
+  SlotExchange() = default;
+  SlotExchange(int rank, std::uint64_t number, std::uint32_t fingerprint) noexcept
+      : rank_(rank), parity_(number & 1), stamp_(number << 32 | fingerprint) {}
 
-  void push(int to, const std::byte* data, std::size_t bytes) const noexcept {
-    SlotLine* line = channel_.slot(to, rank_, parity_);
+  void push(const Channel& channel, int to, const std::byte* data, std::size_t bytes) const noexcept {
+    SlotLine* line = channel.slot(to, rank_, parity_);
     for (; bytes > SlotLine::kPayload; ++line, data += SlotLine::kPayload, bytes -= SlotLine::kPayload) {
       std::memcpy(line->payload.data(), data, SlotLine::kPayload);
       line->stamp.store(stamp_, std::memory_order_release);
@@ -33,9 +34,9 @@ class SlotExchange {
 
   /// Takes what has arrived from `from`; `taken` counts the bytes so far and is
   /// `bytes` + 1 once an empty message has come.
-  Arrival pull(int from, std::byte* data, std::size_t bytes, std::size_t& taken) const noexcept {
+  Arrival pull(const Channel& channel, int from, std::byte* data, std::size_t bytes, std::size_t& taken) const noexcept {
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);
-    SlotLine* line = channel_.slot(rank_, from, parity_) + taken / SlotLine::kPayload;
+    SlotLine* line = channel.slot(rank_, from, parity_) + taken / SlotLine::kPayload;
     for (; taken < wanted; ++line) {
       const std::uint64_t stamp = line->stamp.load(std::memory_order_acquire);
       if (stamp != stamp_) {
@@ -54,10 +55,9 @@ class SlotExchange {
   }
 
  private:
-  Channel channel_;
-  int rank_;
-  std::uint64_t parity_;
-  std::uint64_t stamp_;
+  int rank_ = 0;
+  std::uint64_t parity_ = 0;
+  std::uint64_t stamp_ = 0;
 };
 
 }  // namespace lockstep::comm

@@ -1,0 +1,54 @@
+// `lockstep list`: everything that registered itself by name.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "lockstep/comm/world.h"
+
+namespace lockstep::apps {
+namespace {
+
+struct Entry {
+  std::string kind;
+  std::string name;
+  std::string description;
+};
+
+template <class AnyRegistry>
+void add_all(std::vector<Entry>& entries, const std::string& kind) {
+  for (const auto& [name, entry] : AnyRegistry::instance().entries()) entries.push_back({kind, name, entry.description});
+}
+
+std::vector<Entry> all_entries() {
+  std::vector<Entry> entries;
+  add_all<comm::WorldRegistry>(entries, "back-end");
+  return entries;
+}
+
+void print_json(const std::vector<Entry>& entries) {
+  auto list = nlohmann::json::array();
+  for (const auto& entry : entries) {
+    list.push_back({{"kind", entry.kind}, {"name", entry.name}, {"description", entry.description}});
+  }
+  fmt::print("{}\n", list.dump(2));
+}
+
+void print_table(const std::vector<Entry>& entries) {
+  for (const auto& entry : entries) fmt::print("{:<10} {:<10} {}\n", entry.kind, entry.name, entry.description);
+}
+
+}  // namespace
+
+void add_list(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  auto* command = app.add_subcommand("list", "Everything registered by name");
+  command->add_flag("--json", *json, "For scripts");
+  command->callback([json] { *json ? print_json(all_entries()) : print_table(all_entries()); });
+}
+
+}  // namespace lockstep::apps

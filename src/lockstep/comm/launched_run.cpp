@@ -1,0 +1,331 @@
+#include "lockstep/comm/launched_run.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "lockstep/comm/child_process.h"
+#include "lockstep/comm/environment.h"
+#include "lockstep/comm/input_pump.h"
+#include "lockstep/comm/line_forwarder.h"
+#include "lockstep/comm/segment.h"
+#include "lockstep/comm/tuning.h"
+#include "lockstep/core/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Ranks that know of an abort end by themselves; this is for those that do not.
+constexpr seconds kGraceAfterFailure{3};
+constexpr seconds kFromTermToKill{2};
+// Long enough to finish a step and let go; batch systems kill us soon after.
+constexpr seconds kGraceAfterTerm{10};
+constexpr seconds kKillAgain{1};
+// An orphan that left its group may hold a pipe open for ever.
+constexpr milliseconds kDrain{500};
+// How soon an abort is seen that neither prints nor ends a process.
+constexpr milliseconds kTick{100};
+
+std::string name_of_signal(int signal) { return fmt::format("signal {} ({})", signal, strsignal(signal)); }
+
+/// Two pipes a rank, and room for what else is open. Returns the limit that children get back.
+rlimit allow_open_files(int ranks) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlim_t needed = 2 * static_cast<rlim_t>(ranks) + 64;
+  if (before.rlim_cur >= needed) return before;
+  rlimit raised = before;
+  raised.rlim_cur = needed;
+  if (needed > before.rlim_max || setrlimit(RLIMIT_NOFILE, &raised) != 0) {
+    fail(Fault::Usage, fmt::format("{} ranks need {} open files, but the limit is {}; raise it with 'ulimit -n' or start "
+                                   "fewer ranks", ranks, needed, before.rlim_max));
+  }
+  return before;
+}
+
+struct Rank {
+  ChildProcess process;
+  LineForwarder output;
+  LineForwarder errors;
+  std::optional<ChildProcess::End> end;
+
+  Rank(const ChildOptions& options, const Guardian& guardian, const std::string& prefix)
+      : process(options, guardian),
+        output(process.take_output(), STDOUT_FILENO, prefix),
+        errors(process.take_errors(), STDERR_FILENO, prefix) {}
+};
+
+class LaunchedRun {
+ public:
+  LaunchedRun(const LaunchPlan& plan, int restart, SignalInbox& signals, Guardian& guardian)
+      : signals_(signals), guardian_{guardian}, file_(Segment::create(plan.ranks)), segment_(Segment::attach(file_.get())) {
+    copy_tuning(plan.ranks);
+    start(plan, restart);
+  }
+  LaunchedRun(const LaunchedRun&) = delete;
+  LaunchedRun& operator=(const LaunchedRun&) = delete;
+
+  RunOutcome see_to_the_end() {
+    while (running() > 0) {
+      wait(next_wake());
+      for (const int signal : signals_.take()) pass_on(signal);
+      notice_ends();
+      notice_abort();
+      keep_deadlines();
+      forward_output();
+    }
+    for (const auto& rank : ranks_) rank.process.signal_group(SIGKILL);
+    drain();
+    return {exit_code(), stopping_signal_ != 0};
+  }
+
+ private:
+  void copy_tuning(int ranks) {
+    try {
+      const auto tuning = cached_tuning(ranks);
+      auto& place = segment_->header().calibration;
+      if (tuning && tuning->json().size() < sizeof place) std::strncpy(place, tuning->json().c_str(), sizeof place - 1);
+    } catch (const Error& error) {
+      say(fmt::format("warning: {}", error.what()));
+    }
+  }
+
+  void start(const LaunchPlan& plan, int restart) {
+    ChildOptions options;
+    options.command = plan.command;
+    options.signal_mask = signals_.mask_before();
+    options.open_files = allow_open_files(plan.ranks);
+    const std::string size = std::to_string(plan.ranks);
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      const std::string number = std::to_string(rank);
+      auto variables = plan.environment;
+      variables.insert(variables.end(), {{environment::kRank, number},
+                                         {environment::kSize, size},
+                                         {environment::kLocalRank, number},
+                                         {environment::kLocalSize, size},
+                                         {environment::kSegment, std::to_string(file_.get())},
+                                         {environment::kRestart, std::to_string(restart)}});
+      options.environment = environment_with(variables);
+      options.cpus = plan.places[static_cast<std::size_t>(rank)].cpus;
+      options.input = rank == 0 ? input_.for_child() : -1;
+      ranks_.emplace_back(options, guardian_.guardian, plan.prefix ? fmt::format("[{}] ", rank) : "");
+      input_.child_started();
+    }
+  }
+
+  std::ptrdiff_t running() const {
+    return std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.end; });
+  }
+
+  // ---- waiting ---------------------------------------------------------------------------
+
+  Clock::time_point next_wake() const {
+    auto when = Clock::now() + kTick;
+    if (term_at_) when = std::min(when, *term_at_);
+    if (kill_at_) when = std::min(when, *kill_at_);
+    return when;
+  }
+
+  void wait(Clock::time_point until) {
+    std::vector<pollfd> files = {{signals_.descriptor(), POLLIN, 0}, input_.wanted()};
+    for (const auto& rank : ranks_) {
+      files.push_back({rank.output.descriptor(), POLLIN, 0});
+      files.push_back({rank.errors.descriptor(), POLLIN, 0});
+    }
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+    poll(files.data(), files.size(), static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (files[1].revents != 0) input_.move();
+  }
+
+  // ---- signals ---------------------------------------------------------------------------
+
+  void send_to_all(int signal) const {
+    for (const auto& rank : ranks_) {
+      if (!rank.end) rank.process.signal_group(signal);
+    }
+  }
+
+  void pass_on(int signal) {
+    if (signal == SIGCHLD || signal == SIGPIPE) return;
+    if (signal == SIGINT && stopping_signal_ == SIGINT) {
+      kill_at_ = Clock::now();
+      return;
+    }
+    send_to_all(signal);
+    if (signal == SIGUSR1 || signal == SIGUSR2) return;
+    if (stopping_signal_ == 0) stopping_signal_ = signal;
+    if (signal == SIGTERM || signal == SIGHUP) kill_by(Clock::now() + kGraceAfterTerm);
+  }
+
+  void kill_by(Clock::time_point when) { kill_at_ = kill_at_ ? std::min(*kill_at_, when) : when; }
+
+  void keep_deadlines() {
+    const auto now = Clock::now();
+    if (term_at_ && now >= *term_at_) {
+      send_to_all(SIGTERM);
+      send_to_all(SIGCONT);  // a stopped process would keep the signal waiting
+      term_at_.reset();
+    }
+    if (kill_at_ && now >= *kill_at_) {
+      send_to_all(SIGKILL);
+      kill_at_ = now + kKillAgain;
+    }
+  }
+
+  // ---- ends and their causes ---------------------------------------------------------------
+
+  void notice_ends() {
+    for (int rank = 0; rank < segment_->ranks(); ++rank) {
+      Rank& process = ranks_[static_cast<std::size_t>(rank)];
+      if (process.end) continue;
+      process.end = process.process.end();
+      if (process.end) ended(rank, process);
+    }
+  }
+
+  void ended(int rank, Rank& process) {
+    const ChildProcess::End& end = *process.end;
+    if (!end.killed && (end.code == exit_code::kDone || end.code == exit_code::kRequeue)) {
+      if (end.code != exit_code::kDone && first_code_ == 0) first_code_ = end.code;
+      segment_->status(rank).phase = static_cast<std::uint32_t>(RankPhase::Left);
+      segment_->notify();
+      return;
+    }
+    const int code = end.killed ? exit_code::kSignal + end.code : end.code;
+    if (end.killed && stopping_signal_ != 0) {
+      set_first_cause(-1, exit_code::kSignal + stopping_signal_, "ended by " + name_of_signal(stopping_signal_));
+    } else {
+      set_first_cause(rank, code, describe(rank, process));
+    }
+    // What it said at last explains more than we can.
+    forward_rest(process);
+    notice_abort();
+  }
+
+  std::string describe(int rank, const Rank& process) const {
+    std::string text = fmt::format("rank {} (process {}) ", rank, process.process.pid());
+    text += process.end->killed ? "was killed by " + name_of_signal(process.end->code)
+                                : fmt::format("ended with exit code {}", process.end->code);
+    const StatusPage& page = segment_->status(rank);
+    const auto known = [](const auto& place) { return std::string(place, strnlen(place, sizeof place)); };
+    if (const auto span = known(page.span); !span.empty()) text += fmt::format(" in span '{}'", span);
+    if (const auto call = known(page.waiting_for); !call.empty()) text += fmt::format(" while waiting in {}", call);
+    return text;
+  }
+
+  void set_first_cause(int rank, int code, const std::string& message) {
+    if (first_failure_.empty()) {
+      first_failure_ = message;
+      first_code_ = code;
+    }
+    segment_->abort(rank, code, Fault::Comm, message);
+  }
+
+  /// Says the first cause, once. A rank killed while it wrote the record leaves it unreadable: then ours.
+  void notice_abort() {
+    const bool aborted = segment_->aborted();
+    if (failed_ || (!aborted && first_failure_.empty())) return;
+    failed_ = true;
+    const auto now = Clock::now();
+    term_at_ = now + kGraceAfterFailure;
+    kill_by(now + kGraceAfterFailure + kFromTermToKill);
+    if (!aborted) return say(first_failure_);
+    const AbortRecord& record = segment_->header().abort;
+    const std::string_view message(record.message, strnlen(record.message, sizeof record.message));
+    const std::string who = fmt::format("rank {}", record.rank);
+    say(record.rank < 0 || message.starts_with(who + " ") ? std::string(message) : fmt::format("{}: {}", who, message));
+  }
+
+  static void say(const std::string& message) { write_all(STDERR_FILENO, fmt::format("lockstep: {}\n", message)); }
+
+  int exit_code() const {
+    if (segment_->aborted()) return segment_->header().abort.exit_code;
+    return first_code_;
+  }
+
+  // ---- output ------------------------------------------------------------------------------
+
+  /// Between reading and writing: whoever aborts and then speaks is heard in that order.
+  bool forward(LineForwarder& stream) {
+    const bool something = stream.take();
+    if (something || stream.ended()) {
+      notice_abort();
+      stream.pass_on();
+    }
+    return something;
+  }
+
+  void forward_output() {
+    for (auto& rank : ranks_) {
+      if (!rank.output.ended()) forward(rank.output);
+      if (!rank.errors.ended()) forward(rank.errors);
+    }
+  }
+
+  static void forward_rest(Rank& rank) {
+    constexpr int kReads = 32;  // more than a pipe holds: children of the rank may write on
+    for (auto* stream : {&rank.output, &rank.errors}) {
+      for (int i = 0; i < kReads && stream->take(); ++i) stream->pass_on();
+      stream->pass_on();
+    }
+  }
+
+  void drain() {
+    const auto until = Clock::now() + kDrain;
+    const auto open = [](const Rank& rank) { return !rank.output.ended() || !rank.errors.ended(); };
+    while (std::any_of(ranks_.begin(), ranks_.end(), open)) {
+      bool something = false;
+      for (auto& rank : ranks_) {
+        for (auto* stream : {&rank.output, &rank.errors}) {
+          if (!stream->ended()) something |= forward(*stream);
+        }
+      }
+      if (something) continue;
+      if (Clock::now() >= until) break;
+      wait(until);
+      signals_.take();  // the run is over, they come too late
+    }
+  }
+
+  SignalInbox& signals_;
+  // Stands before the ranks: it forgets them when they are gone.
+  struct Guarded {
+    Guardian& guardian;
+    ~Guarded() { guardian.forget_all(); }
+  } guardian_;
+  FileDescriptor file_;
+  std::shared_ptr<Segment> segment_;
+  InputPump input_;
+  std::deque<Rank> ranks_;
+
+  int stopping_signal_ = 0;  // the first of the user's that ends the run
+  bool failed_ = false;
+  std::string first_failure_;
+  int first_code_ = 0;
+  std::optional<Clock::time_point> term_at_;
+  std::optional<Clock::time_point> kill_at_;
+};
+
+}  // namespace
+
+RunOutcome run_once(const LaunchPlan& plan, int restart, SignalInbox& signals, Guardian& guardian) {
+  return LaunchedRun(plan, restart, signals, guardian).see_to_the_end();
+}
+
+}  // namespace lockstep::comm

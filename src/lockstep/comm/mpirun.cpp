@@ -1,0 +1,106 @@
+#include "lockstep/comm/mpirun.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "lockstep/comm/environment.h"
+#include "lockstep/comm/launched_run.h"
+#include "lockstep/core/cpu.h"
+#include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
+
+namespace lockstep::comm {
+namespace {
+
+bool is_host_name(const std::string& text) {
+  constexpr auto kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !text.empty() && text.front() != '-' && text.find_first_not_of(kAllowed) == std::string::npos;
+}
+
+int most_slots(const std::vector<HostSlots>& hosts) {
+  return std::max_element(hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.slots < b.slots; })->slots;
+}
+
+int all_slots(const std::vector<HostSlots>& hosts) {
+  int sum = 0;
+  for (const auto& host : hosts) sum += host.slots;
+  return sum;
+}
+
+std::vector<std::string> names_to_hand_on() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    const std::string name = text.substr(0, text.find('='));
+    if (name.starts_with("LOCKSTEP_") || name == "OMP_NUM_THREADS" || name == "MKL_NUM_THREADS") names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<HostSlots> parse_hosts(const std::string& text) {
+  std::vector<HostSlots> hosts;
+  for (const auto& part : split(text, ',')) {
+    const auto fields = split(part, ':');
+    if (fields.empty() || fields.size() > 2 || !is_host_name(fields[0])) {
+      fail(Fault::Usage, fmt::format("--hosts {}: '{}' is not HOST or HOST:RANKS; e.g. --hosts a:4,b:4", text, part));
+    }
+    const auto slots = fields.size() == 2 ? parse_integer("ranks of host " + fields[0], fields[1], 1, kMostRanks) : 1;
+    hosts.push_back({fields[0], static_cast<int>(slots)});
+  }
+  return hosts;
+}
+
+std::vector<std::string> mpirun_command(const LaunchOptions& options, const std::vector<std::string>& environment) {
+  const auto hosts = parse_hosts(options.hosts);
+  const int ranks = options.ranks.value_or(all_slots(hosts));
+  if (ranks > all_slots(hosts)) {
+    fail(Fault::Usage, fmt::format("-n {} but --hosts {} has room for {}; give hosts more, as in {}:{}", ranks, options.hosts,
+                                   all_slots(hosts), hosts[0].host, ranks));
+  }
+  if (options.restarts > 0) {
+    fail(Fault::Usage, "--restarts works on one host only; on several let the batch system start the job again");
+  }
+  // The other hosts are taken to be like this one.
+  const bool crowded = most_slots(hosts) > static_cast<int>(usable_cores().size());
+  std::vector<std::string> places;
+  for (const auto& host : hosts) places.push_back(fmt::format("{}:{}", host.host, host.slots));
+
+  std::vector<std::string> command = {environment::get("LOCKSTEP_MPIRUN").value_or("mpirun"),
+                                      "--host", join(places, ","), "-n", std::to_string(ranks), "--map-by", "slot",
+                                      "--bind-to", !options.bind.empty() ? options.bind : crowded ? "none" : "core"};
+  // Ranks that spin in MPI would keep each other from running.
+  if (crowded) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
+  if (options.prefix) command.emplace_back("--tag-output");
+  for (const auto& name : environment) command.insert(command.end(), {"-x", name});
+  command.insert(command.end(), options.command.begin(), options.command.end());
+  return command;
+}
+
+void become_mpirun(const LaunchOptions& options) {
+  const auto hosts = parse_hosts(options.hosts);
+  for (const auto& [name, value] : launch_environment(options, most_slots(hosts))) setenv(name.c_str(), value.c_str(), 1);
+  if (geteuid() == 0) {  // containers; Open MPI wants to hear it twice
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  }
+  const auto command = mpirun_command(options, names_to_hand_on());
+  std::vector<char*> arguments;
+  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  std::fflush(nullptr);
+  execvp(arguments[0], arguments.data());
+  const int reason = errno;
+  fail(Fault::Usage, fmt::format("cannot run '{}': {}; several hosts need Open MPI: apt install openmpi-bin, or set "
+                                 "LOCKSTEP_MPIRUN", command[0], std::strerror(reason)));
+}
+
+}  // namespace lockstep::comm
