@@ -1,9 +1,8 @@
 // `lockstep launch`: a program once per rank.
-#include "lockstep/comm/launcher.h"
-
 #include <memory>
 
 #include "commands.h"
+#include "lockstep/comm/launcher.h"
 
 namespace lockstep::apps {
 namespace {
@@ -19,13 +18,15 @@ Ctrl-C goes to every rank; the second one kills.)";
 
 void add_launch(CLI::App& app, const std::vector<std::string>& program) {
   auto options = std::make_shared<comm::LaunchOptions>();
-  auto* command = app.add_subcommand("launch", "Run a program on several ranks: launch -n N [options] -- program arguments");
+  auto* command =
+      app.add_subcommand("launch", "Run a program on several ranks: launch -n N [options] -- program arguments");
   command->footer(kExamples);
   command->add_option("-n,--ranks", options->ranks, "Number of ranks; with --hosts by default all their slots");
   command->add_option("--hosts", options->hosts, "Hosts and the ranks on each, a:4,b:4; needs Open MPI");
-  command->add_option("--bind", options->bind,
-                      "Give each rank its own cores (core), its NUMA node (numa) or the whole cpuset (none); by default "
-                      "core where there are enough");
+  command->add_option(
+      "--bind", options->bind,
+      "Give each rank its own cores (core), its NUMA node (numa) or the whole cpuset (none); by default "
+      "core where there are enough");
   command->add_option("--threads", options->threads, "Threads of each rank; by default its fair share of the cores");
   command->add_option("--timeout", options->timeout_s,
                       "Seconds a collective may wait for a rank before the run fails; 0: for ever");

@@ -21,7 +21,8 @@ struct Entry {
 
 template <class AnyRegistry>
 void add_all(std::vector<Entry>& entries, const std::string& kind) {
-  for (const auto& [name, entry] : AnyRegistry::instance().entries()) entries.push_back({kind, name, entry.description});
+  for (const auto& [name, entry] : AnyRegistry::instance().entries())
+    entries.push_back({kind, name, entry.description});
 }
 
 std::vector<Entry> all_entries() {

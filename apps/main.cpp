@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
 #include "lockstep/core/version.h"
 
 namespace {
@@ -38,6 +39,18 @@ int complain(const CLI::App& app, const CLI::ParseError& error) {
   return lockstep::exit_code::kUsage;
 }
 
+/// CLI11 would only say that a subcommand is required.
+void check_command(CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return;
+  std::vector<std::string> shown;
+  for (const auto* command : app.get_subcommands({})) {
+    if (command->get_name() == arguments.front()) return;
+    if (!command->get_group().empty()) shown.push_back(command->get_name());
+  }
+  lockstep::fail(lockstep::Fault::Usage, fmt::format("unknown command '{}'{}", arguments.front(),
+                                                     lockstep::proposal(arguments.front(), shown)));
+}
+
 int run(std::vector<std::string> arguments) {
   using namespace lockstep::apps;
   // What follows "--" belongs to another program: it is passed on as it is, unread.
@@ -59,6 +72,7 @@ int run(std::vector<std::string> arguments) {
   add_list(app);
   add_tour(app);
   add_tour_rank(app);
+  check_command(app, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(arguments);

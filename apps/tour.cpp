@@ -45,8 +45,9 @@ void run_ranks(const Options& options) {
   const std::string names = peers.empty() ? "none" : join(peers, ",");
   fmt::print("\nHow fast: all-reduce on 2 ranks beside {}\n", peers.empty() ? "no peer (none is installed)" : names);
   std::fflush(nullptr);
-  const std::vector<std::string> command = {own_program(), "bench",   "allreduce", "-n",    "2", "--rounds", "3", "--sizes",
-                                            "1KiB,64KiB,1MiB,16MiB", "--peers", names};
+  const std::vector<std::string> command = {
+      own_program(),           "bench",   "allreduce", "-n", "2", "--rounds", "3", "--sizes",
+      "1KiB,64KiB,1MiB,16MiB", "--peers", names};
   std::vector<char*> arguments;
   for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -59,7 +60,9 @@ void run_ranks(const Options& options) {
 void add_tour(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("tour", "What Lockstep does, in half a minute");
-  command->add_option("-n,--ranks", options->ranks, "Ranks to show it on")->check(CLI::Range(1, 64))->capture_default_str();
+  command->add_option("-n,--ranks", options->ranks, "Ranks to show it on")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   command->add_option("--trace", options->trace, "Write the trace here instead of into the cache folder");
   command->callback([options] {
     run_ranks(*options);

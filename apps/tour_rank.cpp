@@ -64,7 +64,8 @@ class Tour {
   /// "1 | 2 | 3" of all ranks, or "6 on every rank".
   std::string of_all(const at::Tensor& tensor) {
     const auto texts = world_.gather_bytes(text_of(tensor));
-    const bool equal = size_ > 1 && std::all_of(texts.begin(), texts.end(), [&](const auto& t) { return t == texts[0]; });
+    const bool equal =
+        size_ > 1 && std::all_of(texts.begin(), texts.end(), [&](const auto& t) { return t == texts[0]; });
     return equal ? texts[0] + " on every rank" : join(texts, " | ");
   }
 

@@ -16,7 +16,8 @@ bool shell_says(const std::string& question) {
 bool present(const std::string& peer, const fs::path& root) {
   const fs::path ready = root / ".venv-peers";
   if (peer == "openmpi") {
-    return shell_says("command -v mpicc.openmpi && command -v mpirun.openmpi || command -v mpicc && command -v ompi_info");
+    return shell_says(
+        "command -v mpicc.openmpi && command -v mpirun.openmpi || command -v mpicc && command -v ompi_info");
   }
   if (peer == "mpich") return shell_says("command -v mpicc.mpich && command -v mpirun.mpich");
   if (peer == "gloo") return fs::exists(ready / "gloo-python");

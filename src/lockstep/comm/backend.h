@@ -44,9 +44,11 @@ class Backend {
   virtual bool run_at_once(const Request& request, int spins) = 0;
   /// Tells the others what this rank issues, so that ranks that disagree can be told apart.
   virtual void issued(const Descriptor& descriptor) noexcept = 0;
-  /// Called now and then while an Operation waits: throws, after aborting the run, when
-  /// ranks disagree on it or it has waited longer than the time-out.
+  /// Called now and then while an Operation waits: fails for all when ranks disagree on it
+  /// or one has ended without it.
   virtual void examine(const Operation& operation) = 0;
+  /// Who keeps `operation` waiting and where they are, in words.
+  virtual std::string absentees(const Operation& operation) = 0;
   /// The group of `members` (ranks of this group, in the order of the new ranks), called
   /// by all of them; `exchange` gathers one string of every rank of this group.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;

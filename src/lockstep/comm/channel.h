@@ -50,6 +50,7 @@ struct alignas(kLine) LaneLine {
     std::uint64_t fingerprint;
     std::uint64_t buffer;         // its shared address, 0: private memory
     std::uint64_t longest_block;  // bytes, where blocks differ in size
+    std::uint64_t output;         // shared address of a second buffer, for collectives over hosts
   };
   std::array<Announcement, 2> announcement;
 };

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <new>
 
+#include <fmt/format.h>
+
 #include "lockstep/comm/backend.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
@@ -77,6 +79,12 @@ void Endpoint::keep(std::shared_ptr<std::byte> memory) {
   kept_.push_back(std::move(memory));
 }
 
+void Endpoint::fail_for_all(const std::string& message) const {
+  segment_->abort(options_.world_rank, exit_code::kFailed, Fault::Comm, message);
+  while (!segment_->aborted()) spin_pause();  // another rank may be about to finish writing its own
+  segment_->throw_abort();
+}
+
 void Endpoint::begin(Operation& operation, int spins) const {
   operation.task = operation.backend.run(operation.request);
   operation.task_state.spins = spins;
@@ -94,7 +102,16 @@ void Endpoint::examine(Operation& operation) const {
   const bool first = operation.examined_ns == operation.waiting_since_ns;
   if (now - operation.examined_ns < (first ? kExamineAfter : kExamineEvery)) return;
   operation.examined_ns = now;
+  const Descriptor& descriptor = operation.request.descriptor;
+  StatusPage& page = segment_->status(local_rank_);
+  if (page.waiting_for[0] == 0) std::strncpy(page.waiting_for, descriptor.text().c_str(), sizeof page.waiting_for - 1);
   operation.backend.examine(operation);
+
+  const double waited_s = static_cast<double>(now - operation.waiting_since_ns) * 1e-9;
+  if (options_.timeout_s <= 0 || waited_s < options_.timeout_s) return;
+  std::string who = operation.backend.absentees(operation);
+  if (who.empty()) who = "every rank has called it, but it does not end";
+  fail_for_all(fmt::format("rank {} has waited {:.1f} s in {}: {}", options_.world_rank, waited_s, descriptor.text(), who));
 }
 
 // Nothing could go on: gives the core away, for longer the longer it lasts.

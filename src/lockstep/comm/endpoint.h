@@ -74,6 +74,10 @@ class Endpoint {
   /// Keeps memory that a peer may still read, to the end of the endpoint.
   void keep(std::shared_ptr<std::byte> memory);
 
+  /// Makes `message` the first cause unless there is one, releases every rank of the run,
+  /// and throws the first cause.
+  [[noreturn]] void fail_for_all(const std::string& message) const;
+
   /// Performs `operation` on the calling thread.
   void run(Operation& operation);
   /// Hands `operation` to the communication thread.

@@ -17,8 +17,6 @@ std::vector<int> everyone(int ranks) {
   return members;
 }
 
-std::string seconds(std::int64_t nanoseconds) { return fmt::format("{:.1f} s", static_cast<double>(nanoseconds) * 1e-9); }
-
 }  // namespace
 
 Slice slice_of(std::int64_t count, int parts, int index, std::size_t element_bytes) noexcept {
@@ -85,10 +83,11 @@ void HostGroup::arrive(Lane lane) {
   endpoint_->segment().notify();
 }
 
-void HostGroup::announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buffer, std::uint64_t longest_block) {
+void HostGroup::announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buffer, std::uint64_t longest_block,
+                         std::uint64_t output) {
   LaneState& state = lanes_[static_cast<std::size_t>(lane)];
   const std::uint64_t parity = ++state.operations & 1;
-  line(lane, rank_).announcement[parity] = {fingerprint, buffer, longest_block};
+  line(lane, rank_).announcement[parity] = {fingerprint, buffer, longest_block, output};
   arrive(lane);
 }
 
@@ -126,61 +125,51 @@ Task HostGroup::run(const Request& request) {
 
 // ---- when ranks disagree ---------------------------------------------------------------
 
-void HostGroup::fail_for_all(const std::string& message) {
-  const Segment& segment = endpoint_->segment();
-  segment.abort(endpoint_->world_rank(), exit_code::kFailed, Fault::Comm, message);
-  while (!segment.aborted()) spin_pause();
-  segment.throw_abort();
-}
-
 void HostGroup::fail_mismatch(int peer, const Descriptor& mine) {
   Descriptor theirs;
   const bool known = channel_.issued(peer, mine.sequence, theirs);
-  fail_for_all(fmt::format("rank {} called {} but rank {} called {}; all ranks must call the same collectives in the "
+  endpoint_->fail_for_all(fmt::format("rank {} called {} but rank {} called {}; all ranks must call the same collectives in the "
                            "same order", world_rank(rank_), mine.text(), world_rank(peer),
                            known ? theirs.text() : "something else at that point"));
 }
 
+/// Peers that have not called `mine` yet.
+std::vector<int> HostGroup::missing(const Descriptor& mine) const {
+  const bool pairwise = mine.collective == Collective::Send || mine.collective == Collective::Recv;
+  if (pairwise) return {mine.root};
+  std::vector<int> result;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && channel_.issued_count(peer) <= mine.sequence) result.push_back(peer);
+  }
+  return result;
+}
+
 void HostGroup::examine(const Operation& operation) {
   const Descriptor& mine = operation.request.descriptor;
-  const Segment& segment = endpoint_->segment();
-  StatusPage& page = segment.status(endpoint_->local_rank());
-  if (page.waiting_for[0] == 0) std::strncpy(page.waiting_for, mine.text().c_str(), sizeof page.waiting_for - 1);
-
   const bool pairwise = mine.collective == Collective::Send || mine.collective == Collective::Recv;
-  std::vector<int> missing;
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    if (pairwise) {
-      if (peer == mine.root) missing.push_back(peer);
-      continue;
-    }
+  for (int peer = 0; !pairwise && peer < size_; ++peer) {
     Descriptor theirs;
     if (channel_.issued(peer, mine.sequence, theirs) && theirs.fingerprint() != mine.fingerprint()) {
       fail_mismatch(peer, mine);
     }
-    if (channel_.issued_count(peer) <= mine.sequence) missing.push_back(peer);
   }
-  const std::int64_t now = monotonic_ns();
-  for (const int peer : missing) {
-    const StatusPage& theirs = segment.status(members_[static_cast<std::size_t>(peer)]);
+  for (const int peer : missing(mine)) {
+    const StatusPage& theirs = endpoint_->segment().status(members_[static_cast<std::size_t>(peer)]);
     if (static_cast<RankPhase>(theirs.phase.load()) == RankPhase::Left) {
-      fail_for_all(fmt::format("rank {} has ended, but rank {} waits for it in {}", world_rank(peer),
-                               world_rank(rank_), mine.text()));
+      endpoint_->fail_for_all(fmt::format("rank {} has ended, but rank {} waits for it in {}", world_rank(peer),
+                                          world_rank(rank_), mine.text()));
     }
   }
-  const std::int64_t waited_ns = now - operation.waiting_since_ns;
-  if (endpoint_->timeout_s() <= 0 || static_cast<double>(waited_ns) * 1e-9 < endpoint_->timeout_s()) return;
+}
+
+std::string HostGroup::absentees(const Operation& operation) {
   std::string who;
-  for (const int peer : missing) {
-    const StatusPage& theirs = segment.status(members_[static_cast<std::size_t>(peer)]);
-    const bool somewhere = theirs.span[0] != 0;
-    who += fmt::format("{}rank {} (process {}) is missing, {}{}", who.empty() ? "" : "; ", world_rank(peer),
-                       theirs.pid.load(), somewhere ? "in span '" + std::string(theirs.span) + "'" : "outside any span",
-                       somewhere ? " for " + seconds(now - theirs.span_since_ns.load()) : std::string());
+  for (const int peer : missing(operation.request.descriptor)) {
+    const StatusPage& page = endpoint_->segment().status(members_[static_cast<std::size_t>(peer)]);
+    who += fmt::format("{}rank {} (process {}) is missing, {}", who.empty() ? "" : "; ", world_rank(peer), page.pid.load(),
+                       describe_place(page, monotonic_ns()));
   }
-  if (who.empty()) who = "every rank has called it, but it does not end";
-  fail_for_all(fmt::format("rank {} has waited {} in {}: {}", world_rank(rank_), seconds(waited_ns), mine.text(), who));
+  return who;
 }
 
 }  // namespace lockstep::comm

@@ -38,7 +38,28 @@ class HostGroup final : public Backend {
   bool run_at_once(const Request& request, int spins) override;
   void issued(const Descriptor& descriptor) noexcept override { channel_.record_issued(rank_, descriptor); }
   void examine(const Operation& operation) override;
+  std::string absentees(const Operation& operation) override;
   std::unique_ptr<Backend> subgroup(const std::vector<int>& members, const Exchange& exchange) override;
+
+  // ---- meeting: what larger collectives, and those over several hosts, are built from ----
+
+  Endpoint& endpoint() const noexcept { return *endpoint_; }
+  /// Announces this rank's buffers for the next operation of the lane; then
+  /// co_await everyone_here(lane), check_announcements().
+  void announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buffer, std::uint64_t longest_block = 0,
+                std::uint64_t output = 0);
+  /// Tells the others that this rank has come to the next point of the operation.
+  void arrive(Lane lane);
+  /// Holds once every rank has come as far as this one.
+  auto everyone_here(Lane lane) const noexcept {
+    return Until([this, lane, step = lanes_[static_cast<std::size_t>(lane)].step] { return all_arrived(lane, step); });
+  }
+  const LaneLine::Announcement& announcement(Lane lane, int rank) const noexcept {
+    return line(lane, rank).announcement[lanes_[static_cast<std::size_t>(lane)].operations & 1];
+  }
+  /// Fails for all if a rank announced another collective.
+  void check_announcements(const Request& request);
+  const Channel& channel() const noexcept { return channel_; }
 
 
  private:
@@ -54,20 +75,9 @@ class HostGroup final : public Backend {
 
   LaneLine& line(Lane lane, int rank) const noexcept { return channel_.line(lane, rank); }
   bool all_arrived(Lane lane, std::uint64_t step) const noexcept;
-  void arrive(Lane lane);
-  /// Announces buffers for the next operation of the lane.
-  void announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buffer, std::uint64_t longest_block);
-  /// Holds once every rank has come as far as this one.
-  auto everyone_here(Lane lane) const noexcept {
-    return Until([this, lane, step = lanes_[static_cast<std::size_t>(lane)].step] { return all_arrived(lane, step); });
-  }
-  const LaneLine::Announcement& announcement(Lane lane, int rank) const noexcept {
-    return line(lane, rank).announcement[lanes_[static_cast<std::size_t>(lane)].operations & 1];
-  }
-  void check_announcements(const Request& request);
   bool all_buffers_shared(Lane lane) const noexcept;
   [[noreturn]] void fail_mismatch(int peer, const Descriptor& mine);
-  [[noreturn]] void fail_for_all(const std::string& message);
+  std::vector<int> missing(const Descriptor& mine) const;
 
   bool fits_slots(const Request& request) const noexcept;
   Task run_in_slots(const Request& request);

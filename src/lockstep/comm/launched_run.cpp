@@ -53,8 +53,10 @@ rlimit allow_open_files(int ranks) {
   rlimit raised = before;
   raised.rlim_cur = needed;
   if (needed > before.rlim_max || setrlimit(RLIMIT_NOFILE, &raised) != 0) {
-    fail(Fault::Usage, fmt::format("{} ranks need {} open files, but the limit is {}; raise it with 'ulimit -n' or start "
-                                   "fewer ranks", ranks, needed, before.rlim_max));
+    fail(Fault::Usage,
+         fmt::format("{} ranks need {} open files, but the limit is {}; raise it with 'ulimit -n' or start "
+                     "fewer ranks",
+                     ranks, needed, before.rlim_max));
   }
   return before;
 }
@@ -74,7 +76,10 @@ struct Rank {
 class LaunchedRun {
  public:
   LaunchedRun(const LaunchPlan& plan, int restart, SignalInbox& signals, Guardian& guardian)
-      : signals_(signals), guardian_{guardian}, file_(Segment::create(plan.ranks)), segment_(Segment::attach(file_.get())) {
+      : signals_(signals),
+        guardian_{guardian},
+        file_(Segment::create(plan.ranks)),
+        segment_(Segment::attach(file_.get())) {
     copy_tuning(plan.ranks);
     start(plan, restart);
   }
@@ -207,6 +212,7 @@ class LaunchedRun {
       segment_->notify();
       return;
     }
+    notice_abort();
     const int code = end.killed ? exit_code::kSignal + end.code : end.code;
     if (end.killed && stopping_signal_ != 0) {
       set_first_cause(-1, exit_code::kSignal + stopping_signal_, "ended by " + name_of_signal(stopping_signal_));
@@ -261,20 +267,15 @@ class LaunchedRun {
 
   // ---- output ------------------------------------------------------------------------------
 
-  /// Between reading and writing: whoever aborts and then speaks is heard in that order.
-  bool forward(LineForwarder& stream) {
-    const bool something = stream.take();
-    if (something || stream.ended()) {
-      notice_abort();
-      stream.pass_on();
-    }
-    return something;
-  }
-
   void forward_output() {
     for (auto& rank : ranks_) {
-      if (!rank.output.ended()) forward(rank.output);
-      if (!rank.errors.ended()) forward(rank.errors);
+      for (auto* stream : {&rank.output, &rank.errors}) {
+        if (stream->ended()) continue;
+        stream->take();
+        // Between reading and writing: whoever aborts and then speaks is heard in that order.
+        notice_abort();
+        stream->pass_on();
+      }
     }
   }
 
@@ -289,18 +290,13 @@ class LaunchedRun {
   void drain() {
     const auto until = Clock::now() + kDrain;
     const auto open = [](const Rank& rank) { return !rank.output.ended() || !rank.errors.ended(); };
-    while (std::any_of(ranks_.begin(), ranks_.end(), open)) {
-      bool something = false;
-      for (auto& rank : ranks_) {
-        for (auto* stream : {&rank.output, &rank.errors}) {
-          if (!stream->ended()) something |= forward(*stream);
-        }
-      }
-      if (something) continue;
-      if (Clock::now() >= until) break;
+    for (;;) {
+      forward_output();
+      if (std::none_of(ranks_.begin(), ranks_.end(), open) || Clock::now() >= until) break;
       wait(until);
       signals_.take();  // the run is over, they come too late
     }
+    for (auto& rank : ranks_) forward_rest(rank);
   }
 
   SignalInbox& signals_;

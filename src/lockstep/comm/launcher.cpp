@@ -40,7 +40,8 @@ std::vector<CpuSlot> places(const LaunchOptions& options, int ranks) {
   const int cpus = static_cast<int>(usable_cpus().size());
   if (options.bind == "core" && ranks > cores) {
     fail(Fault::Usage, fmt::format("--bind core needs a core per rank, but there are {} ranks and {} usable cores; use "
-                                   "-n {} or --bind none", ranks, cores, cores));
+                                   "-n {} or --bind none",
+                                   ranks, cores, cores));
   }
   if (ranks > cpus) {
     fmt::print(stderr, "lockstep: warning: {} ranks share {} usable CPU{}: expect them to run in turns\n", ranks, cpus,

@@ -25,7 +25,8 @@ bool is_host_name(const std::string& text) {
 }
 
 int most_slots(const std::vector<HostSlots>& hosts) {
-  return std::max_element(hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.slots < b.slots; })->slots;
+  return std::max_element(hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.slots < b.slots; })
+      ->slots;
 }
 
 int all_slots(const std::vector<HostSlots>& hosts) {
@@ -63,8 +64,8 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   const auto hosts = parse_hosts(options.hosts);
   const int ranks = options.ranks.value_or(all_slots(hosts));
   if (ranks > all_slots(hosts)) {
-    fail(Fault::Usage, fmt::format("-n {} but --hosts {} has room for {}; give hosts more, as in {}:{}", ranks, options.hosts,
-                                   all_slots(hosts), hosts[0].host, ranks));
+    fail(Fault::Usage, fmt::format("-n {} but --hosts {} has room for {}; give hosts more, as in {}:{}", ranks,
+                                   options.hosts, all_slots(hosts), hosts[0].host, ranks));
   }
   if (options.restarts > 0) {
     fail(Fault::Usage, "--restarts works on one host only; on several let the batch system start the job again");
@@ -75,8 +76,16 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   for (const auto& host : hosts) places.push_back(fmt::format("{}:{}", host.host, host.slots));
 
   std::vector<std::string> command = {environment::get("LOCKSTEP_MPIRUN").value_or("mpirun"),
-                                      "--host", join(places, ","), "-n", std::to_string(ranks), "--map-by", "slot",
-                                      "--bind-to", !options.bind.empty() ? options.bind : crowded ? "none" : "core"};
+                                      "--host",
+                                      join(places, ","),
+                                      "-n",
+                                      std::to_string(ranks),
+                                      "--map-by",
+                                      "slot",
+                                      "--bind-to",
+                                      !options.bind.empty() ? options.bind
+                                      : crowded             ? "none"
+                                                            : "core"};
   // Ranks that spin in MPI would keep each other from running.
   if (crowded) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
   if (options.prefix) command.emplace_back("--tag-output");
@@ -87,7 +96,8 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
 
 void become_mpirun(const LaunchOptions& options) {
   const auto hosts = parse_hosts(options.hosts);
-  for (const auto& [name, value] : launch_environment(options, most_slots(hosts))) setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : launch_environment(options, most_slots(hosts)))
+    setenv(name.c_str(), value.c_str(), 1);
   if (geteuid() == 0) {  // containers; Open MPI wants to hear it twice
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -100,7 +110,8 @@ void become_mpirun(const LaunchOptions& options) {
   execvp(arguments[0], arguments.data());
   const int reason = errno;
   fail(Fault::Usage, fmt::format("cannot run '{}': {}; several hosts need Open MPI: apt install openmpi-bin, or set "
-                                 "LOCKSTEP_MPIRUN", command[0], std::strerror(reason)));
+                                 "LOCKSTEP_MPIRUN",
+                                 command[0], std::strerror(reason)));
 }
 
 }  // namespace lockstep::comm

@@ -1,7 +1,14 @@
 #include "lockstep/comm/on_ranks.h"
 
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
 #include <gtest/gtest.h>
 
+#include "lockstep/comm/hier_group.h"
+#include "lockstep/comm/memory_wire.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/comm/thread_ranks.h"
 #include "lockstep/comm/world.h"
@@ -22,17 +29,67 @@ bool launched() {
 }
 
 std::ostream& operator<<(std::ostream& out, const Ranks& ranks) {
-  return out << ranks.count << (ranks.private_buffers ? " private" : "");
+  out << ranks.count << (ranks.private_buffers ? " private" : "");
+  if (!ranks.hosts.empty()) out << " on hosts";
+  for (const int host : ranks.hosts) out << ' ' << host;
+  return out;
 }
 
 std::vector<Ranks> cases() {
-  if (launched()) return {{runtime().size(), false}};
-  return {{1, false}, {2, false}, {3, false}, {4, false}, {8, false}, {2, true}, {3, true}};
+  if (launched()) return {{runtime().size()}};
+  return {{1},
+          {2},
+          {3},
+          {4},
+          {8},
+          {2, true},
+          {3, true},
+          {2, false, {0, 1}},
+          {5, false, {0, 0, 1, 1, 1}},
+          {6, false, {0, 1, 2, 0, 1, 0}},
+          {8, false, {0, 0, 1, 1, 2, 2, 3, 3}}};
 }
+
+namespace {
+
+/// Each host has a segment of its own; only the wire connects them.
+void on_hosts(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body) {
+  const HostMap map = HostMap::from(hosts);
+  const auto hub = MemoryWire::make_hub();
+  std::vector<int> world_ranks(hosts.size());
+  std::iota(world_ranks.begin(), world_ranks.end(), 0);
+  std::vector<std::shared_ptr<Segment>> segments;
+  for (const auto& ranks : map.ranks) segments.push_back(Segment::for_threads(static_cast<int>(ranks.size())));
+
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto run = [&](int rank) {
+    const auto host = static_cast<std::size_t>(map.host_of[static_cast<std::size_t>(rank)]);
+    const int index = map.index_of[static_cast<std::size_t>(rank)];
+    try {
+      const auto endpoint = std::make_shared<Endpoint>(segments[host], index, EndpointOptions{rank, map.ranks[host], 30, {}, false});
+      Communicator world(endpoint, std::make_unique<HierGroup>("hier", std::make_shared<MemoryWire>(hub, rank), 1,
+                                                               std::make_unique<HostGroup>(endpoint), rank, world_ranks, hosts, nullptr));
+      body(world);
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+      for (const auto& segment : segments) segment->abort(rank, error.exit_code(), error.fault(), error.what());
+    }
+    segments[host]->status(index).phase = static_cast<std::uint32_t>(RankPhase::Left);
+  };
+  std::vector<std::thread> threads;
+  for (const int rank : world_ranks) threads.emplace_back(run, rank);
+  for (auto& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace
 
 void on_ranks(const Ranks& ranks, const std::function<void(Communicator&)>& body) {
   if (!launched()) {
-    run_ranks(ranks.count, body, {.timeout_s = 30, .private_buffers = ranks.private_buffers});
+    if (!ranks.hosts.empty()) on_hosts(ranks.hosts, body);
+    else run_ranks(ranks.count, body, {.timeout_s = 30, .private_buffers = ranks.private_buffers});
     return;
   }
   ASSERT_EQ(ranks.count, runtime().size());

@@ -14,7 +14,8 @@ namespace lockstep::comm::testing {
 
 struct Ranks {
   int count;
-  bool private_buffers;  // threads only, see ThreadRanksOptions
+  bool private_buffers = false;        // see ThreadRanksOptions
+  std::vector<int> hosts = {};         // not empty: rank r is on host hosts[r], over a MemoryWire
 };
 std::ostream& operator<<(std::ostream& out, const Ranks& ranks);
 

@@ -73,6 +73,11 @@ std::int64_t monotonic_ns() noexcept {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+std::string describe_place(const StatusPage& page, std::int64_t now_ns) {
+  if (page.span[0] == 0) return "outside any span";
+  return fmt::format("in span '{}' for {:.1f} s", page.span, static_cast<double>(now_ns - page.span_since_ns.load()) * 1e-9);
+}
+
 FileDescriptor Segment::create(int ranks) {
   check_ranks(ranks);
   const Layout layout(ranks);

@@ -46,6 +46,9 @@ struct alignas(kLine) StatusPage {
 };
 enum class RankPhase : std::uint32_t { Starting, Joined, Left };
 
+/// "in span 'load batch' for 3.1 s", as the page says.
+std::string describe_place(const StatusPage& page, std::int64_t now_ns);
+
 struct alignas(kLine) Doorbell {
   std::atomic<std::uint32_t> rings;
   std::atomic<std::uint32_t> sleeping;

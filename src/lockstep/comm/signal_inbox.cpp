@@ -17,14 +17,14 @@ SignalInbox::SignalInbox() {
   sigaddset(&wanted, SIGPIPE);
   // A blocked signal is delivered even if it is ignored.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
-    struct sigaction action {};
+    struct sigaction action{};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&wanted, signal);
   }
   file_ = FileDescriptor(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!file_) fail_errno("cannot listen to signals (signalfd)", errno);
   // Where SIGCHLD is ignored the kernel throws exit codes away.
-  struct sigaction plain {};
+  struct sigaction plain{};
   plain.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &plain, &child_before_);
   pthread_sigmask(SIG_BLOCK, &wanted, &mask_before_);

@@ -120,11 +120,12 @@ class Breathe final : public Waiter {
 };
 
 /// co_await Until([&] { return arrived(); }): goes on once the condition holds.
-template <class Condition>
+template <class Condition, bool kRings = true>
 class Until final : public Waiter {
  public:
   explicit Until(Condition condition) : condition_(std::move(condition)) {}
   bool ready() override { return condition_(); }
+  bool rings() const noexcept override { return kRings; }
 
   bool await_ready() { return condition_(); }
   bool await_suspend(std::coroutine_handle<Task::promise_type> task) {
@@ -142,5 +143,11 @@ class Until final : public Waiter {
  private:
   Condition condition_;
 };
+
+/// The same for a condition that nobody rings a doorbell for.
+template <class Condition>
+Until<Condition, false> polled(Condition condition) {
+  return Until<Condition, false>(std::move(condition));
+}
 
 }  // namespace lockstep::comm

@@ -9,21 +9,27 @@
 namespace lockstep::comm {
 namespace {
 
-void cover(TreeNode node, int first, int end, std::vector<TreeNode>& nodes) {
-  if (node.end() <= first || node.first >= end) return;
-  if (node.first >= first && node.end() <= end) {
-    nodes.push_back(node);
-    return;
+/// Whether all leaves of `node` are held; appends the largest held nodes below it if not.
+bool cover(TreeNode node, const std::vector<bool>& held, std::vector<TreeNode>& nodes) {
+  if (node.leaf()) return held[static_cast<std::size_t>(node.first)];
+  const std::size_t before = nodes.size();
+  const bool left = cover(node.left(), held, nodes);
+  if (left) nodes.push_back(node.left());
+  const bool right = cover(node.right(), held, nodes);
+  if (left && right) {
+    nodes.resize(before);
+    return true;
   }
-  cover(node.left(), first, end, nodes);
-  cover(node.right(), first, end, nodes);
+  if (right) nodes.push_back(node.right());
+  return false;
 }
 
 }  // namespace
 
-std::vector<TreeNode> covering_nodes(int leaves, int first, int end) {
+std::vector<TreeNode> covering_nodes(const std::vector<bool>& held) {
   std::vector<TreeNode> nodes;
-  cover({0, leaves}, first, end, nodes);
+  const TreeNode root{0, static_cast<int>(held.size())};
+  if (cover(root, held, nodes)) nodes.push_back(root);
   return nodes;
 }
 

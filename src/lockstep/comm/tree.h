@@ -23,8 +23,8 @@ struct TreeNode {
   friend bool operator==(const TreeNode&, const TreeNode&) = default;
 };
 
-/// The largest nodes of the tree over `leaves` that lie wholly in [first, end), from left to right.
-std::vector<TreeNode> covering_nodes(int leaves, int first, int end);
+/// The largest nodes of the tree over all leaves whose leaves are all `held`, from left to right.
+std::vector<TreeNode> covering_nodes(const std::vector<bool>& held);
 
 /// The shards of `rank` among `ranks`: (16 shards, 3 ranks) gives 8, 4 and 4.
 /// Requires `shards` to be a power of two and at least `ranks`.

@@ -1,0 +1,166 @@
+// Reductions over several hosts, see hier_group.h for the idea.
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/comm/hier_group.h"
+#include "lockstep/comm/wire_messages.h"
+
+namespace lockstep::comm {
+namespace {
+
+// Bounds the memory for partial results and lets urgent collectives pass.
+constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
+
+}  // namespace
+
+Task HierGroup::reduce(const Request& request) {
+  const Descriptor& descriptor = request.descriptor;
+  const bool scatters = descriptor.collective == Collective::ReduceScatter;
+  const std::size_t element = request.element_bytes;
+  const std::int64_t total = scatters ? descriptor.count * size_ : descriptor.count;
+  const std::size_t bytes = static_cast<std::size_t>(total) * element;
+
+  // What local peers read, and for an all-reduce write, lies in shared memory.
+  const std::byte* source = scatters ? request.input : request.output;
+  const auto buffer = shared(source, bytes);
+  const bool copied = buffer.get() != source;
+  if (copied) std::memcpy(buffer.get(), source, bytes);
+  co_await open(request, buffer.get(), nullptr);
+  co_await agree(request);
+
+  // Every rank owns a range of each piece; of a reduce_scatter, of its own block.
+  const std::int64_t piece = std::max<std::int64_t>(kPieceBytes / static_cast<std::int64_t>(element) / (scatters ? size_ : 1), 1);
+  for (std::int64_t begin = 0; begin < descriptor.count; begin += piece) {
+    const std::int64_t count = std::min(piece, descriptor.count - begin);
+    std::vector<Slice> ranges;
+    for (int owner = 0; owner < size_; ++owner) {
+      if (scatters) {
+        ranges.push_back({owner * descriptor.count + begin, owner * descriptor.count + begin + count});
+      } else {
+        const Slice slice = slice_of(count, size_, owner, element);
+        ranges.push_back({begin + slice.begin, begin + slice.end});
+      }
+    }
+    co_await reduce_ranges(request, scatters ? request.output + static_cast<std::size_t>(begin) * element : nullptr, ranges);
+    co_await Breathe{};
+  }
+  co_await close(request);
+  if (copied && (descriptor.collective == Collective::AllReduce || descriptor.root == rank_)) {
+    std::memcpy(request.output, buffer.get(), bytes);
+  }
+}
+
+// `output` is where the own range of a reduce_scatter goes.
+Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const std::vector<Slice>& ranges) {
+  const Descriptor& descriptor = request.descriptor;
+  const Lane lane = request.lane;
+  const auto channel = lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const std::size_t element = request.element_bytes;
+  const std::size_t partial_element = c10::elementSize(accumulate_type(descriptor.type));
+  const TreeReduction reduction{descriptor.type, descriptor.op, size_};
+  const bool to_all = descriptor.collective == Collective::AllReduce;
+  const int root_host = descriptor.root >= 0 ? host_of(descriptor.root) : -1;
+  const auto range_of = [&](int owner) { return ranges[static_cast<std::size_t>(owner)]; };
+  const auto new_buffer = [](std::size_t bytes) {
+    return std::shared_ptr<std::byte>(new std::byte[std::max<std::size_t>(bytes, 1)], std::default_delete<std::byte[]>());
+  };
+  const auto nodes_on = [&](int host) -> const std::vector<TreeNode>& { return nodes_[static_cast<std::size_t>(host)]; };
+
+  // This host's partial results of a range: one run of numbers per node it holds.
+  std::vector<int> first_leaf;
+  std::vector<const void*> inputs;
+  const auto reduce_here = [&](const Slice& range, std::byte* partials) {
+    for (const TreeNode& node : nodes_on(my_host())) {
+      first_leaf.clear();
+      inputs.clear();
+      for (int leaf = node.first; leaf < node.end(); ++leaf) {
+        first_leaf.push_back(leaf);
+        inputs.push_back(input_of(lane, map_.index_of[static_cast<std::size_t>(leaf)]) + static_cast<std::size_t>(range.begin) * element);
+      }
+      void* out = partials;
+      reduce_tree(reduction, node, first_leaf, inputs, Stage::Elements, {&out, 1}, Stage::Partials, range.count());
+      partials += static_cast<std::size_t>(range.count()) * partial_element;
+    }
+  };
+  const auto partial_bytes = [&](int host, const Slice& range) {
+    return nodes_on(host).size() * static_cast<std::size_t>(range.count()) * partial_element;
+  };
+  const auto store_here = [&](const Slice& range, const std::byte* values) {
+    for (int peer = 0; peer < local_size(); ++peer) {
+      if (!to_all && ranks_on(my_host())[static_cast<std::size_t>(peer)] != descriptor.root) continue;
+      std::byte* target = input_of(lane, peer) + static_cast<std::size_t>(range.begin) * element;
+      std::memcpy(target, values, static_cast<std::size_t>(range.count()) * element);
+    }
+  };
+
+  // 1. Ask for the other hosts' partials of the own range, send them ours of theirs.
+  const Slice mine = range_of(rank_);
+  std::vector<std::shared_ptr<std::byte>> partials(static_cast<std::size_t>(map_.hosts()));
+  WireMessages incoming, outgoing;
+  for (int host = 0; host < map_.hosts(); ++host) {
+    auto& buffer = partials[static_cast<std::size_t>(host)] = new_buffer(partial_bytes(host, mine));
+    if (host == my_host() || mine.count() == 0) continue;
+    incoming.add(wire_->receive(wire_group_, channel, world_rank(partner(host, rank_)), buffer.get(), partial_bytes(host, mine), buffer));
+  }
+  for (const int owner : clients()) {
+    const Slice range = range_of(owner);
+    if (range.count() == 0) continue;
+    const auto buffer = new_buffer(partial_bytes(my_host(), range));
+    reduce_here(range, buffer.get());
+    outgoing.add(wire_->send(wire_group_, channel, world_rank(owner), buffer.get(), partial_bytes(my_host(), range), buffer));
+    co_await Breathe{};
+  }
+  reduce_here(mine, partials[static_cast<std::size_t>(my_host())].get());
+  co_await incoming.arrived();
+
+  // 2. Combine all hosts' nodes, in the order of the tree.
+  struct Part {
+    int first_leaf;
+    const void* values;
+  };
+  std::vector<Part> parts;
+  for (int host = 0; host < map_.hosts(); ++host) {
+    const std::byte* values = partials[static_cast<std::size_t>(host)].get();
+    for (const TreeNode& node : nodes_on(host)) {
+      parts.push_back({node.first, values});
+      values += static_cast<std::size_t>(mine.count()) * partial_element;
+    }
+  }
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.first_leaf < b.first_leaf; });
+  first_leaf.clear();
+  inputs.clear();
+  for (const Part& part : parts) {
+    first_leaf.push_back(part.first_leaf);
+    inputs.push_back(part.values);
+  }
+  const auto result = new_buffer(static_cast<std::size_t>(mine.count()) * element);
+  void* out = output != nullptr ? output : result.get();
+  reduce_tree(reduction, {0, size_}, first_leaf, inputs, Stage::Partials, {&out, 1}, Stage::Elements, mine.count());
+
+  // 3. The finished range goes where it belongs.
+  if (output == nullptr && (to_all || root_host == my_host())) store_here(mine, result.get());
+  WireMessages finished;
+  struct Finished {
+    Slice range;
+    std::shared_ptr<std::byte> values;
+  };
+  std::vector<Finished> arriving;
+  if (output == nullptr) {
+    for (int host = 0; host < map_.hosts(); ++host) {
+      if (host == my_host() || mine.count() == 0 || !(to_all || root_host == host)) continue;
+      outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), result.get(), static_cast<std::size_t>(mine.count()) * element, result));
+    }
+    for (const int owner : clients()) {
+      const Slice range = range_of(owner);
+      if (range.count() == 0 || !(to_all || root_host == my_host())) continue;
+      const std::size_t bytes = static_cast<std::size_t>(range.count()) * element;
+      arriving.push_back({range, new_buffer(bytes)});
+      finished.add(wire_->receive(wire_group_, channel, world_rank(owner), arriving.back().values.get(), bytes, arriving.back().values));
+    }
+  }
+  co_await finished.arrived();
+  for (const auto& [range, values] : arriving) store_here(range, values.get());
+  co_await outgoing.arrived();
+}
+
+}  // namespace lockstep::comm

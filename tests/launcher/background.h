@@ -1,0 +1,44 @@
+// tests/launcher/background.h
+//
+// A program running beside the test, its output readable at any time. Every process
+// that comes of it, however remote, carries a mark in its environment.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "lockstep/core/handle.h"
+
+namespace lockstep::test {
+
+class Background {
+ public:
+  explicit Background(const std::vector<std::string>& command, const std::string& input = "/dev/null");
+  /// Kills it if it still runs.
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  pid_t pid() const noexcept { return pid_; }
+  void signal(int number) const;
+  /// Waits for its end; 128 + signal if killed, -1 if it still runs after `timeout_s`.
+  int wait(double timeout_s = 30);
+  /// Waits until its output holds `text` `count` times.
+  bool waits_for(const std::string& text, int count = 1, double timeout_s = 30) const;
+  std::string output() const;
+  std::string errors() const;
+  /// Processes with its mark, zombies not counted.
+  std::vector<pid_t> processes() const;
+  bool all_gone(double timeout_s) const;
+
+ private:
+  std::string mark_;
+  FileDescriptor output_;
+  FileDescriptor errors_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+};
+
+}  // namespace lockstep::test

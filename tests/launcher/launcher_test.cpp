@@ -1,0 +1,344 @@
+// The real `lockstep launch`, with tests/launcher/probe.cpp as its ranks. Deadlines
+// have slack for a slow machine; the launcher's own are in launched_run.cpp.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "background.h"
+#include "lockstep/comm/mpirun.h"
+#include "lockstep/core/cpu.h"
+#include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
+
+namespace lockstep::test {
+namespace {
+
+// A rank that knows of an abort ends at once; one that does not is ended after 3 s.
+constexpr double kReleased_s = 2.5;
+
+std::vector<std::string> launch(std::vector<std::string> options, const std::string& mode) {
+  options.insert(options.begin(), {LOCKSTEP_PROGRAM, "launch"});
+  options.insert(options.end(), {"--", LOCKSTEP_PROBE, mode});
+  return options;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// One line, as an error of the command line should be.
+void expect_refused(const std::vector<std::string>& command, const std::vector<std::string>& parts) {
+  Background run(command);
+  EXPECT_EQ(run.wait(), 2);
+  const std::string errors = run.errors();
+  for (const auto& part : parts) EXPECT_TRUE(has(errors, part)) << part << " in " << errors;
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
+  EXPECT_EQ(run.output(), "");
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+// ---- what ranks find -------------------------------------------------------------------------
+
+TEST(Launch, GivesRanksTheirEnvironment) {
+  unsetenv("OMP_NUM_THREADS");
+  unsetenv("MKL_NUM_THREADS");
+  Background run(launch({"-n", "2", "--timeout", "7", "--threads", "3", "--bind", "none"}, "environment"));
+  ASSERT_EQ(run.wait(), 0) << run.errors();
+  for (const std::string rank : {"0", "1"}) {
+    EXPECT_TRUE(has(run.output(), "environment LOCKSTEP_RANK=" + rank + " LOCKSTEP_SIZE=2 LOCKSTEP_LOCAL_RANK=" + rank +
+                                      " LOCKSTEP_LOCAL_SIZE=2 LOCKSTEP_TIMEOUT=7 LOCKSTEP_RESTART=0 OMP_NUM_THREADS=3 "
+                                      "MKL_NUM_THREADS=3 cpus=" +
+                                      std::to_string(usable_cpus().size()) + " leads=true segment=true"))
+        << run.output();
+  }
+}
+
+TEST(Launch, RespectsThreadsOfTheUser) {
+  setenv("OMP_NUM_THREADS", "5", 1);
+  unsetenv("MKL_NUM_THREADS");
+  Background run(launch({"-n", "1"}, "environment"));
+  ASSERT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(has(run.output(), "OMP_NUM_THREADS=5 MKL_NUM_THREADS=" + std::to_string(fair_threads(1))))
+      << run.output();
+  unsetenv("OMP_NUM_THREADS");
+}
+
+TEST(Launch, BindsRanksToTheirCores) {
+  const auto cores = usable_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
+  Background run(launch({"-n", std::to_string(cores.size()), "--bind", "core"}, "environment"));
+  ASSERT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(has(run.output(), " cpus=" + std::to_string(cores[0].cpus.size()) + " ")) << run.output();
+}
+
+TEST(Launch, WarnsOfMoreRanksThanCpus) {
+  const auto ranks = std::to_string(usable_cpus().size() + 1);
+  Background run(launch({"-n", ranks}, "requeue"));
+  EXPECT_EQ(run.wait(), 75);
+  EXPECT_TRUE(has(run.errors(), ranks + " ranks share " + std::to_string(usable_cpus().size()) + " usable CPU"))
+      << run.errors();
+}
+
+TEST(Launch, GivesStandardInputToRankZero) {
+  const std::string path = testing::TempDir() + "launcher_test_input_" + std::to_string(getpid());
+  std::ofstream(path) << "typed\n";
+  Background run(launch({"-n", "2"}, "input"), path);
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(has(run.output(), "rank 0 read 'typed'") && has(run.output(), "rank 1 read ''")) << run.output();
+  std::filesystem::remove(path);
+}
+
+// ---- output ----------------------------------------------------------------------------------
+
+TEST(Launch, ForwardsWholeLines) {
+  Background run(launch({"-n", "3"}, "lines"));
+  ASSERT_EQ(run.wait(), 0) << run.errors();
+  std::size_t whole = 0;
+  for (const auto& line : split(run.output(), '\n')) {
+    if (line.size() == 400 && line.find_first_not_of(line[0]) == std::string::npos) ++whole;
+  }
+  // Less those that a last line without an end runs into.
+  EXPECT_GE(whole, 900U - 2U);
+  for (const char* last : {"last of 0", "last of 1", "last of 2"}) EXPECT_TRUE(has(run.output(), last));
+}
+
+TEST(Launch, PutsTheRankInFrontOfLines) {
+  Background run(launch({"-n", "3", "--prefix"}, "lines"));
+  ASSERT_EQ(run.wait(), 0) << run.errors();
+  const auto lines = split(run.output(), '\n');
+  ASSERT_EQ(lines.size(), 3 * 301 + 1U);
+  EXPECT_EQ(lines.back(), "");
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    const std::string rank = lines[i].substr(0, 4);
+    ASSERT_TRUE(rank == "[0] " || rank == "[1] " || rank == "[2] ") << lines[i];
+    const std::string whole(400, static_cast<char>('a' + rank[1] - '0'));
+    EXPECT_TRUE(lines[i].substr(4) == whole || lines[i].substr(4) == std::string("last of ") + rank[1]) << lines[i];
+  }
+}
+
+TEST(Launch, KeepsStreamsApart) {
+  Background run(launch({"-n", "1"}, "streams"));
+  ASSERT_EQ(run.wait(), 0);
+  EXPECT_EQ(run.output(), "to stdout\n");
+  EXPECT_EQ(run.errors(), "to stderr\n");
+}
+
+TEST(Launch, ForwardsLinesOfAnyLength) {
+  Background run(launch({"-n", "1", "--prefix"}, "long_line"));
+  ASSERT_EQ(run.wait(), 0);
+  EXPECT_EQ(run.output(), "[0] " + std::string(3 << 20, 'x') + "\n");
+}
+
+// ---- wrong use -------------------------------------------------------------------------------
+
+TEST(Launch, RefusesWrongUseInOneLine) {
+  const std::string program = LOCKSTEP_PROGRAM;
+  expect_refused({program, "launch", "-n", "2", "--", "no-such-program"},
+                 {"lockstep: cannot run 'no-such-program': No such file or directory"});
+  expect_refused(launch({"-n", "0"}, "environment"), {"-n 0", "between 1 and 1024"});
+  expect_refused(launch({"-n", "-3"}, "environment"), {"-n -3"});
+  expect_refused(launch({"-n", "1025"}, "environment"), {"-n 1025"});
+  expect_refused(launch({"-n", "many"}, "environment"), {"many", "see 'lockstep launch --help'"});
+  expect_refused(launch({"-n", "2", "--bnd", "core"}, "environment"), {"--bnd", "see 'lockstep launch --help'"});
+  expect_refused(launch({"-n", "2", "--bind", "cor"}, "environment"), {"did you mean 'core'?"});
+  expect_refused(launch({}, "environment"), {"-n N"});
+  expect_refused({program, "launch", "-n", "2"}, {"no program to launch"});
+  expect_refused({program, "launch", "-n", "2", "--"}, {"no program to launch"});
+  expect_refused(launch({"-n", "1", "--timeout", "-1"}, "environment"), {"--timeout"});
+  expect_refused(launch({"--hosts", "a:4,:2"}, "environment"), {"--hosts", "':2'"});
+  expect_refused(launch({"--hosts", "a:0"}, "environment"), {"host a"});
+  const auto crowd = std::to_string(usable_cores().size() + 1);
+  expect_refused(launch({"-n", crowd, "--bind", "core"}, "environment"), {crowd + " ranks", "--bind none"});
+  expect_refused({program, "lanch"}, {"unknown command 'lanch'", "did you mean 'launch'?"});
+}
+
+TEST(Launch, NamesThePackageWhereMpirunIsMissing) {
+  setenv("LOCKSTEP_MPIRUN", "/no/such/mpirun", 1);
+  expect_refused(launch({"--hosts", "a:4"}, "environment"), {"/no/such/mpirun", "apt install openmpi-bin"});
+  unsetenv("LOCKSTEP_MPIRUN");
+}
+
+TEST(Mpirun, IsCalledWithTheHostsAndTheEnvironment) {
+  comm::LaunchOptions options;
+  options.hosts = "a:4,b";
+  options.bind = "numa";
+  options.prefix = true;
+  options.command = {"program", "-x"};
+  const auto command = join(comm::mpirun_command(options, {"LOCKSTEP_TIMEOUT"}), " ");
+  EXPECT_TRUE(command.starts_with("mpirun --host a:4,b:1 -n 5 --map-by slot --bind-to numa")) << command;
+  EXPECT_TRUE(command.ends_with("--tag-output -x LOCKSTEP_TIMEOUT program -x")) << command;
+  options.ranks = 6;
+  EXPECT_THROW(comm::mpirun_command(options, {}), Error);
+}
+
+// ---- ranks that fail -------------------------------------------------------------------------
+
+TEST(Launch, PassesTheFirstCodeOnAndTheLastWordsBeforeIt) {
+  Background run(launch({"-n", "2"}, "exit_with_3"));
+  EXPECT_EQ(run.wait(), 3);
+  const auto words = run.errors().find("last words\n");
+  const auto cause = run.errors().find("lockstep: rank 1 (process ");
+  ASSERT_NE(words, std::string::npos) << run.errors();
+  ASSERT_NE(cause, std::string::npos) << run.errors();
+  EXPECT_LT(words, cause);
+  EXPECT_TRUE(has(run.errors(), "ended with exit code 3"));
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+TEST(Launch, ReleasesTheOthersWhenARankIsKilled) {
+  Background run(launch({"-n", "3"}, "killed"));
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(has(run.errors(), "lockstep: rank 2 (process ")) << run.errors();
+  EXPECT_TRUE(has(run.errors(), "was killed by signal 9 (Killed) in span 'the deed'")) << run.errors();
+  // They say so themselves: nobody had to end them.
+  EXPECT_TRUE(run.waits_for("released: rank 2 (process ", 2, 0)) << run.output();
+}
+
+TEST(Launch, ReleasesTheOthersSoon) {
+  Background run(launch({"-n", "2"}, "sleep"));
+  ASSERT_TRUE(run.waits_for("ready", 2)) << run.errors();
+  run.signal(SIGUSR1);  // to every rank: without a handler it kills
+  EXPECT_EQ(run.wait(kReleased_s), 128 + SIGUSR1);
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+TEST(Launch, SaysTheFirstExceptionFirst) {
+  Background run(launch({"-n", "3"}, "throws"));
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_TRUE(run.errors().starts_with("lockstep: rank 2: shard 7 is torn\n") ||
+              has(run.errors(), "\nlockstep: rank 2: shard 7 is torn\n"))
+      << run.errors();
+  EXPECT_TRUE(run.waits_for("released: shard 7 is torn", 2, 0)) << run.output();
+  EXPECT_EQ(run.errors().find("shard 7"), run.errors().rfind("shard 7")) << "said twice: " << run.errors();
+}
+
+TEST(Launch, PassesWrongUseOn) {
+  Background run(launch({"-n", "2", "--restarts", "3"}, "misused"));
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_TRUE(has(run.errors(), "lockstep: rank 1: no such dataset")) << run.errors();
+  EXPECT_FALSE(has(run.errors(), "again")) << run.errors();
+}
+
+TEST(Launch, NamesARankThatEndedTooSoon) {
+  Background run(launch({"-n", "2"}, "returns"));
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_TRUE(has(run.errors(), "rank 1 has ended, but rank 0 waits for it in all_reduce")) << run.errors();
+}
+
+TEST(Launch, NamesAStoppedRankAndItsSpan) {
+  Background run(launch({"-n", "2", "--timeout", "2"}, "stopped"));
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_TRUE(has(run.errors(), "rank 0 has waited 2.") && has(run.errors(), "rank 1 (process ") &&
+              has(run.errors(), "in span 'the deed'"))
+      << run.errors();
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+TEST(Launch, NamesARankInAnEndlessLoopAndItsSpan) {
+  Background run(launch({"-n", "2", "--timeout", "2"}, "endless"));
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_TRUE(has(run.errors(), "rank 1 (process ") && has(run.errors(), "in span 'the deed'")) << run.errors();
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+TEST(Launch, StartsAFailedRunAgain) {
+  Background run(launch({"-n", "1", "--restarts", "5"}, "fail_twice"));
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_EQ(run.output(), "attempt 0\nattempt 1\nattempt 2\n");
+  EXPECT_TRUE(has(run.errors(), "starting the run again (1 of 5)")) << run.errors();
+  EXPECT_TRUE(has(run.errors(), "starting the run again (2 of 5)")) << run.errors();
+}
+
+TEST(Launch, GivesUpAfterTheRestarts) {
+  Background run(launch({"-n", "1", "--restarts", "1"}, "fail_twice"));
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_EQ(run.output(), "attempt 0\nattempt 1\n");
+}
+
+// ---- signals ---------------------------------------------------------------------------------
+
+TEST(Launch, ForwardsSignalsToEveryRank) {
+  Background run(launch({"-n", "2"}, "catch"));
+  ASSERT_TRUE(run.waits_for("ready", 2)) << run.errors();
+  run.signal(SIGUSR1);
+  EXPECT_TRUE(run.waits_for("got " + std::to_string(SIGUSR1) + "\n", 2));
+  run.signal(SIGTERM);
+  EXPECT_TRUE(run.waits_for("got " + std::to_string(SIGTERM) + "\n", 2));
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(run.errors(), "");
+}
+
+TEST(Launch, EndsOnSignalsOfTheUserWithoutARestart) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    Background run(launch({"-n", "2", "--restarts", "3"}, "sleep"));
+    ASSERT_TRUE(run.waits_for("ready", 2)) << run.errors();
+    run.signal(signal);
+    EXPECT_EQ(run.wait(kReleased_s), 128 + signal);
+    EXPECT_TRUE(has(run.errors(), "lockstep: ended by signal " + std::to_string(signal))) << run.errors();
+    EXPECT_FALSE(has(run.errors(), "again")) << run.errors();
+    EXPECT_TRUE(run.all_gone(2));
+  }
+}
+
+TEST(Launch, KillsOnTheSecondInterrupt) {
+  Background run(launch({"-n", "2"}, "ignore"));
+  ASSERT_TRUE(run.waits_for("ready", 2)) << run.errors();
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(0.5), -1);
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(kReleased_s), 128 + SIGINT);
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+// ---- nothing is left -------------------------------------------------------------------------
+
+TEST(Launch, LeavesNoProcessWhenItIsKilled) {
+  Background run(launch({"-n", "2"}, "sleep"));
+  ASSERT_TRUE(run.waits_for("ready", 2)) << run.errors();
+  EXPECT_EQ(run.processes().size(), 1 + 1 + 2 * 2U);  // launcher, guardian, ranks with a child each
+  run.signal(SIGKILL);
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(run.all_gone(2)) << run.processes().size() << " left";
+}
+
+TEST(Launch, EndsWhatRanksLeaveBehind) {
+  Background run(launch({"-n", "2"}, "leave_child"));
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(run.all_gone(2)) << run.processes().size() << " left";
+}
+
+std::set<std::string> entries() {
+  std::set<std::string> names;
+  for (const char* folder : {"/dev/shm", "/tmp"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path());
+  }
+  return names;
+}
+
+TEST(Launch, LeavesNoFile) {
+  // Other programs of the machine come and go there too: what we left would be new each time.
+  constexpr int kTries = 5;
+  bool clean = false;
+  std::vector<std::string> fresh;
+  for (int i = 0; i < kTries && !clean; ++i) {
+    const auto before = entries();
+    Background run(launch({"-n", "2"}, "killed"));
+    EXPECT_EQ(run.wait(), 128 + SIGKILL);
+    const auto after = entries();
+    fresh.clear();
+    std::set_difference(after.begin(), after.end(), before.begin(), before.end(), std::back_inserter(fresh));
+    clean = fresh.empty();
+  }
+  EXPECT_TRUE(clean) << join(fresh, ", ");
+}
+
+}  // namespace
+}  // namespace lockstep::test
