@@ -19,6 +19,8 @@ inline constexpr const char kBackend[] = "LOCKSTEP_BACKEND";    // self, shm, mp
 inline constexpr const char kCommCpus[] = "LOCKSTEP_COMM_CPUS"; // e.g. "3" or "2,3"
 inline constexpr const char kTrace[] = "LOCKSTEP_TRACE";        // file for the merged trace
 
+inline constexpr const char kLostAfter[] = "LOCKSTEP_LOST_AFTER";  // seconds of silence until a host counts as gone
+
 std::optional<std::string> get(const char* name);
 /// Fails with Fault::Usage if it is set to something else than a number in the range.
 int get_int(const char* name, int fallback, int lowest, int highest);

@@ -115,6 +115,12 @@ Task HierGroup::agree(const Request& request) {
 void HierGroup::examine(const Operation& operation) {
   local_->examine(operation);
   const Descriptor& mine = operation.request.descriptor;
+  for (int rank = 0; remote_ && rank < size_; ++rank) {
+    if (remote_->has_left(world_rank(rank))) {
+      local_->endpoint().fail_for_all(fmt::format("rank {} has ended, but rank {} waits for it in {}", world_rank(rank),
+                                                  world_rank(rank_), mine.text()));
+    }
+  }
   const bool pairwise = mine.collective == Collective::Send || mine.collective == Collective::Recv;
   if (!leads() || pairwise) return;
   const auto receive_next = [&](int host) {

@@ -28,6 +28,8 @@ class RemoteStatus {
   virtual ~RemoteStatus() = default;
   /// "in span 'x' for 3.1 s" if `world_rank` is known not to wait in a collective, else empty.
   virtual std::string elsewhere(int world_rank) const = 0;
+  /// Whether the host of `world_rank` has ended its part of the run.
+  virtual bool has_left(int world_rank) const = 0;
 };
 
 /// Where the ranks of a group are.

@@ -1,0 +1,42 @@
+// lockstep/comm/mpi/mpi_wire.h
+//
+// A Wire over MPI: portable MPI-3 calls only, nothing that blocks.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "lockstep/comm/wire.h"
+
+namespace lockstep::comm {
+
+/// Fails with MPI's own words if `code` is an error.
+void check_mpi(int code, const char* what);
+
+class MpiWire final : public Wire {
+ public:
+  /// Duplicates `world`; all its ranks call it. `on_error` must throw.
+  MpiWire(MPI_Comm world, std::function<void(const std::string&)> on_error);
+  ~MpiWire() override;
+
+  std::unique_ptr<Message> send(int group, Channel channel, int to, const void* data, std::size_t bytes,
+                                std::shared_ptr<const void> owner) override;
+  std::unique_ptr<Message> receive(int group, Channel channel, int from, void* data, std::size_t bytes,
+                                   std::shared_ptr<const void> owner) override;
+
+ private:
+  class MpiMessage;
+  int tag(int group, Channel channel) const;
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int highest_tag_ = 32767;
+  std::function<void(const std::string&)> on_error_;
+  // MPI may have been initialised for one calling thread at a time.
+  std::mutex mutex_;
+};
+
+}  // namespace lockstep::comm

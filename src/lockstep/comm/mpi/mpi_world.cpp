@@ -1,0 +1,177 @@
+// Finds the ranks of a run that mpirun or srun started. A plug-in: it is loaded only
+// where it is needed, so that a machine without MPI runs everything else.
+#include <fcntl.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "lockstep/comm/control.h"
+#include "lockstep/comm/environment.h"
+#include "lockstep/comm/hier_group.h"
+#include "lockstep/comm/host_group.h"
+#include "lockstep/comm/mpi/mpi_wire.h"
+#include "lockstep/comm/tuning.h"
+#include "lockstep/comm/world.h"
+#include "lockstep/core/handle.h"
+#include "lockstep/core/version.h"
+
+namespace lockstep::comm {
+namespace {
+
+struct MpiCommTraits {
+  using Raw = MPI_Comm;
+  static Raw empty() noexcept { return MPI_COMM_NULL; }
+  static void release(Raw raw) noexcept {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&raw);
+  }
+};
+using MpiComm = Handle<MpiCommTraits>;
+
+/// True if this call initialised MPI, false if the caller of Lockstep had.
+bool initialise() {
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  int provided = MPI_THREAD_SINGLE;
+  if (initialised != 0) {
+    MPI_Query_thread(&provided);
+  } else {
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting");
+  }
+  if (provided < MPI_THREAD_SERIALIZED) {
+    fail(Fault::Usage, "MPI was initialised for one thread only; Lockstep's communication thread needs at least "
+                       "MPI_Init_thread(…, MPI_THREAD_SERIALIZED, …)");
+  }
+  return initialised == 0;
+}
+
+/// The same text of every rank, by rank.
+std::vector<std::string> gather_texts(const std::string& text) {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int mine = static_cast<int>(text.size());
+  std::vector<int> lengths(static_cast<std::size_t>(size)), offsets(static_cast<std::size_t>(size), 0);
+  check_mpi(MPI_Allgather(&mine, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD), "meeting the other ranks");
+  std::partial_sum(lengths.begin(), lengths.end() - 1, offsets.begin() + 1);
+  std::string all(static_cast<std::size_t>(offsets.back() + lengths.back()), 0);
+  check_mpi(MPI_Allgatherv(text.data(), mine, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, MPI_COMM_WORLD),
+            "meeting the other ranks");
+  std::vector<std::string> result;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    result.push_back(all.substr(static_cast<std::size_t>(offsets[rank]), static_cast<std::size_t>(lengths[rank])));
+  }
+  return result;
+}
+
+void check_versions() {
+  const auto versions = gather_texts(kVersion);
+  for (std::size_t rank = 1; rank < versions.size(); ++rank) {
+    if (versions[rank] != versions[0]) {
+      fail(Fault::Usage, fmt::format("rank 0 is Lockstep {} but rank {} is {}; install one version on all hosts", versions[0], rank, versions[rank]));
+    }
+  }
+}
+
+/// The segment of this host: its first rank makes it, the others open it through /proc.
+std::shared_ptr<Segment> share_segment(MPI_Comm host) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(host, &rank);
+  MPI_Comm_size(host, &size);
+  int place[2] = {getpid(), -1};
+  FileDescriptor made;
+  std::shared_ptr<Segment> segment;
+  if (rank == 0) {
+    made = Segment::create(size);
+    place[1] = made.get();
+    segment = Segment::attach(made.get());
+    if (const auto tuning = cached_tuning(size)) {
+      std::strncpy(segment->header().calibration, tuning->json().c_str(), sizeof segment->header().calibration - 1);
+    }
+  }
+  check_mpi(MPI_Bcast(place, 2, MPI_INT, 0, host), "sharing memory on the host");
+  if (rank != 0) {
+    const std::string path = fmt::format("/proc/{}/fd/{}", place[0], place[1]);
+    const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!file) fail_errno(fmt::format("cannot open the shared memory of process {}; do the ranks of this host run in different containers?", place[0]), errno);
+    segment = Segment::attach(file.get());
+  }
+  check_mpi(MPI_Barrier(host), "sharing memory on the host");
+  return segment;
+}
+
+World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
+  const bool ours = initialise();
+  World world;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  check_versions();
+
+  MPI_Comm raw = MPI_COMM_NULL;
+  if (one_rank_per_host) check_mpi(MPI_Comm_split(MPI_COMM_WORLD, world.rank, 0, &raw), "splitting by rank");
+  else check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw), "splitting by host");
+  const MpiComm host(raw);
+  MPI_Comm_rank(host.get(), &world.local_rank);
+  MPI_Comm_size(host.get(), &world.local_size);
+  int host_id = world.rank;
+  check_mpi(MPI_Bcast(&host_id, 1, MPI_INT, 0, host.get()), "numbering the hosts");
+  std::vector<int> host_ids(static_cast<std::size_t>(world.size));
+  check_mpi(MPI_Allgather(&host_id, 1, MPI_INT, host_ids.data(), 1, MPI_INT, MPI_COMM_WORLD), "numbering the hosts");
+  const HostMap map = HostMap::from(host_ids);
+  const int my_host = map.host_of[static_cast<std::size_t>(world.rank)];
+
+  auto segment = share_segment(host.get());
+  world.endpoint = std::make_shared<Endpoint>(segment, world.local_rank,
+                                              EndpointOptions{world.rank, map.ranks[static_cast<std::size_t>(my_host)], options.timeout_s, options.comm_cpus, false});
+  auto local = std::make_unique<HostGroup>(world.endpoint);
+  world.kill_all = [](int code) { MPI_Abort(MPI_COMM_WORLD, code); };
+
+  std::shared_ptr<ControlChannel> control;
+  if (map.hosts() > 1) {
+    ControlChannel::Options settings{segment, {}, my_host};
+    settings.lost_after_s = environment::get_seconds(environment::kLostAfter, settings.lost_after_s);
+    char name[256] = {};
+    gethostname(name, sizeof name - 1);
+    const auto names = gather_texts(name);
+    for (const auto& ranks : map.ranks) settings.hosts.push_back({names[static_cast<std::size_t>(ranks.front())], ranks});
+    std::optional<ControlChannel::Listener> listener;
+    if (world.rank == 0) listener.emplace();
+    const std::string invitation = gather_texts(listener ? listener->invitation() : "")[0];
+    if (listener) control = std::make_shared<ControlChannel>(std::move(settings), std::move(*listener));
+    else if (world.local_rank == 0) control = std::make_shared<ControlChannel>(std::move(settings), invitation);
+
+    // A peer that fails often shows as a broken message first: its own cause is better.
+    const auto on_error = [endpoint = world.endpoint](const std::string& words) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+      while (!endpoint->segment().aborted() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      endpoint->fail_for_all("MPI: " + words);
+    };
+    std::vector<int> world_ranks(static_cast<std::size_t>(world.size));
+    std::iota(world_ranks.begin(), world_ranks.end(), 0);
+    world.backend = std::make_unique<HierGroup>(one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, on_error), 1,
+                                                std::move(local), world.rank, std::move(world_ranks), std::move(host_ids), control);
+  } else {
+    world.backend = std::move(local);  // one host: shared memory is all it takes
+  }
+  world.leave = [ours, control]() mutable {
+    MPI_Barrier(MPI_COMM_WORLD);
+    control.reset();
+    if (ours) MPI_Finalize();
+  };
+  MPI_Barrier(MPI_COMM_WORLD);
+  return world;
+}
+
+const WorldRegistry::Add hier{"hier", "ranks of mpirun or srun: shared memory inside a host, MPI between hosts",
+                              [](const WorldOptions& options) { return mpi_world(options, false); }};
+const WorldRegistry::Add mpi{"mpi", "ranks of mpirun or srun, MPI between all of them",
+                             [](const WorldOptions& options) { return mpi_world(options, true); }};
+
+}  // namespace
+}  // namespace lockstep::comm
