@@ -22,7 +22,7 @@ add_compile_options(-ffp-contract=off)
 
 # Calls inside liblockstep.so go straight to their target instead of through a table:
 # a small collective makes some twenty of them in 100 ns.
-add_compile_options(-fno-semantic-interposition -fvisibility-inlines-hidden)
+add_compile_options(-fno-semantic-interposition)
 
 if(LOCKSTEP_SANITIZE)
   add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -31,7 +31,7 @@ function(lockstep_test)
     target_compile_options(${name} PRIVATE ${LOCKSTEP_WARNINGS})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
     target_link_libraries(${name} PRIVATE lockstep Torch::cpu fmt::fmt Headers::toml Headers::xxhash
-                          nlohmann_json::nlohmann_json GTest::gtest_main ${arg_LIBRARIES})
+                          nlohmann_json::nlohmann_json spdlog::spdlog GTest::gtest_main ${arg_LIBRARIES})
     if("threads" IN_LIST arg_LABELS)
       set_property(GLOBAL APPEND PROPERTY LOCKSTEP_THREADS_TESTS ${name})
     endif()

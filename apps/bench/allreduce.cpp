@@ -46,26 +46,28 @@ struct Contestant {
   bool running = true;
 };
 
-/// Calls a round: many of what is quick, and fewer as ranks share the memory bus or a core.
-int reps_for(std::int64_t bytes, int ranks) {
+/// Calls a round: many of what is quick, so that the first milliseconds of a process do
+/// not decide, and fewer where ranks share a core or a call takes long anyway (gloo: ms).
+int reps_for(std::int64_t bytes, const Options& options, bool slow) {
   constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
-  const int base = bytes <= 4 * kKiB     ? 400
-                   : bytes <= 128 * kKiB ? 200
-                   : bytes <= 2 * kMiB   ? 60
+  const int base = bytes <= 4 * kKiB     ? 4000
+                   : bytes <= 128 * kKiB ? 1000
+                   : bytes <= 2 * kMiB   ? 200
                    : bytes <= 32 * kMiB  ? 15
                                          : 7;
-  const bool crowded = ranks > static_cast<int>(usable_cpus().size());
-  return std::max(5, base / (std::max(1, ranks / 4) * (crowded ? 4 : 1)));
+  const bool crowded = options.ranks > static_cast<int>(usable_cpus().size());
+  const bool quick = bytes <= 2 * kMiB;
+  return std::max(5, base / ((crowded ? 16 : 1) * (slow && quick ? 20 : 1)));
 }
 
-std::vector<TimedItem> items_of(const Options& options) {
+std::vector<TimedItem> items_of(const Options& options, bool slow) {
   std::vector<TimedItem> items;
   for (const auto& size : options.sizes) {
     const auto bytes = parse_bytes(size);
     if (bytes < 4 || bytes % 4 != 0) {
       fail(Fault::Usage, fmt::format("size {} is no whole number of float32 values: use a multiple of 4 bytes", size));
     }
-    items.push_back({bytes, reps_for(bytes, options.ranks)});
+    items.push_back({bytes, reps_for(bytes, options, slow)});
   }
   return items;
 }
@@ -128,7 +130,8 @@ bool add_calls(const Outcome& outcome, const Contestant& contestant, const Optio
   return outcome.exit_code == 0 && !outcome.timed_out && measured == expected;
 }
 
-void run_once(Contestant& contestant, const Options& options, const std::vector<TimedItem>& items, Report& report) {
+void run_once(Contestant& contestant, const Options& options, Report& report) {
+  const auto items = items_of(options, contestant.participant.who == "gloo");
   auto command = contestant.command;
   for (const auto& item : items) command.push_back(to_text(item));
   const auto outcome = run_process(command, kRunTimeout_s);
@@ -141,14 +144,13 @@ void run_once(Contestant& contestant, const Options& options, const std::vector<
 }
 
 void measure(const Options& options, Report& report) {
-  const auto items = items_of(options);
   auto all = contestants(options, report);
   LiveTable table(stdout);
   for (int round = 1; round <= options.rounds; ++round) {
     for (auto& contestant : all) {
       if (!contestant.running) continue;
       table.update(report, fmt::format("round {} of {}: {}", round, options.rounds, label(contestant.participant)));
-      run_once(contestant, options, items, report);
+      run_once(contestant, options, report);
     }
     // Nobody always follows the same neighbour.
     std::rotate(all.begin(), all.begin() + 1, all.end());

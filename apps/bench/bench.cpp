@@ -9,6 +9,7 @@ void add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   add_bench_allreduce(*bench);
   add_bench_allreduce_worker(*bench);
+  add_bench_calibrate(*bench);
 }
 
 }  // namespace lockstep::apps

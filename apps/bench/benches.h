@@ -10,5 +10,6 @@ namespace lockstep::apps {
 void add_bench_allreduce(CLI::App& bench);
 /// One rank of ours in `bench allreduce`; hidden, started by it through `lockstep launch`.
 void add_bench_allreduce_worker(CLI::App& bench);
+void add_bench_calibrate(CLI::App& bench);
 
 }  // namespace lockstep::apps

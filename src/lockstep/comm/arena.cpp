@@ -27,7 +27,7 @@ Arena::Arena(std::shared_ptr<void> memory, std::byte* base, std::size_t bytes)
 }
 
 std::byte* Arena::allocate(std::size_t bytes) {
-  const std::size_t wanted = round_up(std::max<std::size_t>(bytes, 1), kUnit);
+  const std::size_t wanted = round_up(std::clamp<std::size_t>(bytes, 1, bytes_ + 1), kUnit);  // no more: it could overflow
   const std::size_t alignment = wanted >= kHugePage ? kHugePage : wanted >= kPage ? kPage : kUnit;
   const std::lock_guard lock(mutex_);
   auto best = free_.end();

@@ -38,10 +38,12 @@ class Backend {
   virtual int world_rank(int rank) const noexcept = 0;
 
   virtual Task run(const Request& request) = 0;
-  /// Performs `request` on the calling thread if it is so small that the coroutine would
-  /// cost more. False: nothing has happened yet, or (after `spins` looks at the peers) it is
-  /// under way and run() goes on with it.
-  virtual bool run_at_once(const Request& request, int spins) = 0;
+  /// Sends what a request needs sent first, if it is so small that a coroutine would cost
+  /// more than the request; the caller then has time for its books. False: nothing happened.
+  virtual bool begin_at_once(const Request& request) = 0;
+  /// Goes on with it on the calling thread. False after `spins` looks at the peers: run()
+  /// then takes over.
+  virtual bool finish_at_once(const Request& request, int spins) = 0;
   /// Tells the others what this rank issues, so that ranks that disagree can be told apart.
   virtual void issued(const Descriptor& descriptor) noexcept = 0;
   /// Called now and then while an Operation waits: fails for all when ranks disagree on it

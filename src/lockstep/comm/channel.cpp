@@ -29,7 +29,8 @@ std::size_t slots_bytes(int ranks) {
 std::uint64_t kind_of(const Descriptor& descriptor) noexcept {
   return static_cast<std::uint64_t>(descriptor.collective) | static_cast<std::uint64_t>(descriptor.type) << 8 |
          static_cast<std::uint64_t>(descriptor.op) << 16 |
-         static_cast<std::uint64_t>(static_cast<std::uint16_t>(descriptor.root)) << 24;
+         static_cast<std::uint64_t>(static_cast<std::uint16_t>(descriptor.root)) << 24 |
+         static_cast<std::uint64_t>(descriptor.lane) << 40;
 }
 
 constexpr std::size_t kPage = 4096;
@@ -62,6 +63,25 @@ std::string Descriptor::text() const {
     result += ')';
   }
   return result + fmt::format(" #{}", sequence);
+}
+
+bool Descriptor::ends_run() const noexcept {
+  return collective == Collective::Barrier && std::strncmp(name.data(), kEndOfRun, name.size()) == 0;
+}
+
+std::string describe_disagreement(int my_rank, const Descriptor& mine, int their_rank, const Descriptor* theirs) {
+  const auto ended = [](int who, int other, const Descriptor& waits) {
+    return fmt::format("rank {} has ended, but rank {} waits for it in {}", who, other, waits.text());
+  };
+  if (theirs != nullptr && theirs->ends_run()) return ended(their_rank, my_rank, mine);
+  if (theirs != nullptr && mine.ends_run()) return ended(my_rank, their_rank, *theirs);
+  std::string my_text = mine.text(), their_text = theirs != nullptr ? theirs->text() : "something else at that point";
+  if (my_text == their_text) {
+    my_text += fmt::format(" in lane {}", name_of(mine.lane));
+    their_text += fmt::format(" in lane {}", name_of(theirs->lane));
+  }
+  return fmt::format("rank {} called {} but rank {} called {}; all ranks must call the same collectives in the same order",
+                     my_rank, my_text, their_rank, their_text);
 }
 
 std::size_t channel_bytes(int ranks) {
@@ -109,6 +129,7 @@ bool Channel::issued(int rank, std::uint64_t sequence, Descriptor& descriptor) c
   descriptor.type = static_cast<c10::ScalarType>(kind >> 8 & 0xff);
   descriptor.op = static_cast<ReduceOp>(kind >> 16 & 0xff);
   descriptor.root = static_cast<std::int16_t>(kind >> 24 & 0xffff);
+  descriptor.lane = static_cast<Lane>(kind >> 40 & 0xff);
   descriptor.count = entry.count.load(std::memory_order_relaxed);
   descriptor.sequence = sequence;
   std::array<std::uint64_t, 4> name{};

@@ -25,6 +25,7 @@ struct Descriptor {
   Collective collective = Collective::Barrier;
   c10::ScalarType type = c10::ScalarType::Byte;
   ReduceOp op = ReduceOp::Sum;
+  Lane lane = Lane::Urgent;
   std::int16_t root = -1;
   std::int64_t count = 0;
   std::uint64_t sequence = 0;  // counts the collectives issued on the communicator, both lanes
@@ -34,6 +35,9 @@ struct Descriptor {
   std::uint32_t fingerprint() const noexcept;
   /// "all_reduce(float32[1000], sum, 'grads') #17".
   std::string text() const;
+  bool pairwise() const noexcept { return collective == Collective::Send || collective == Collective::Recv; }
+  /// Whether it is the barrier kEndOfRun.
+  bool ends_run() const noexcept;
 };
 
 /// A slot line: 56 bytes of payload arrive together with their stamp.
@@ -68,10 +72,16 @@ struct alignas(kLine) PairLine {
 
 struct alignas(64) IssuedEntry {
   std::atomic<std::uint64_t> sequence_plus_one;  // 0 while being written
-  std::atomic<std::uint64_t> kind;               // collective, type, op and root
+  std::atomic<std::uint64_t> kind;               // collective, type, op, root and lane
   std::atomic<std::int64_t> count;
   std::array<std::atomic<std::uint64_t>, 4> name;  // only the first word if there is no name
 };
+
+/// The name of the barrier in which ranks on several hosts wait for each other to end.
+inline constexpr char kEndOfRun[] = "end of the run";
+
+/// What to tell ranks that disagree; `theirs` is null if it is not known any more.
+std::string describe_disagreement(int my_rank, const Descriptor& mine, int their_rank, const Descriptor* theirs);
 
 std::size_t channel_bytes(int ranks);
 

@@ -40,36 +40,6 @@ bool adjacent(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-// ---- Work --------------------------------------------------------------------------------
-
-Work::Work(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<OperationQueue> queue, std::shared_ptr<Operation> operation)
-    : endpoint_(std::move(endpoint)), queue_(std::move(queue)), operation_(std::move(operation)) {}
-
-void Work::wait() {
-  if (operation_) {
-    const auto operation = std::exchange(operation_, nullptr);
-    const profile::Span span("wait");
-    endpoint_->wait(*queue_, *operation);
-  }
-  if (!steps_) return;
-  const auto steps = std::exchange(steps_, nullptr);
-  for (auto& work : steps->others) work.wait();
-  for (const auto& step : steps->after) step();
-}
-
-Work::Steps& Work::steps() {
-  if (!steps_) steps_ = std::make_shared<Steps>();
-  return *steps_;
-}
-
-void Work::add(Work other) { steps().others.push_back(std::move(other)); }
-void Work::after(std::function<void()> step) { steps().after.push_back(std::move(step)); }
-
-bool Work::done() const noexcept {
-  if (operation_ && operation_->state.load(std::memory_order_acquire) != Operation::State::Done) return false;
-  return !steps_ || std::all_of(steps_->others.begin(), steps_->others.end(), [](const Work& work) { return work.done(); });
-}
-
 // ---- construction --------------------------------------------------------------------------
 
 Communicator::Communicator(std::shared_ptr<Endpoint> endpoint, std::unique_ptr<Backend> backend)
@@ -198,24 +168,31 @@ bool Communicator::idle(Lane lane) const noexcept {
 }
 
 Work Communicator::issue(Request&& request, std::initializer_list<const Contiguous*> tensors) {
+  if (endpoint_->segment().aborted()) endpoint_->segment().throw_abort();
   Descriptor& descriptor = request.descriptor;
+  descriptor.lane = request.lane;
   const bool pairwise = descriptor.collective == Collective::Send || descriptor.collective == Collective::Recv;
-  if (!pairwise) {
-    descriptor.sequence = issued_++;
-    backend_->issued(descriptor);
-  }
+  // A hand-over to another thread costs more than a small collective.
+  const bool here = !pairwise && request.lane == Lane::Urgent && idle(Lane::Urgent);
+  if (!pairwise) descriptor.sequence = issued_++;
+  const bool begun = here && backend_->begin_at_once(request);
+
+  if (!pairwise) backend_->issued(descriptor);
   const std::int64_t bytes = descriptor.count * static_cast<std::int64_t>(request.element_bytes);
   auto& statistics = statistics_[static_cast<std::size_t>(descriptor.collective)];
   ++statistics.calls;
   statistics.bytes += bytes;
-
-  // A hand-over to another thread costs more than a small collective.
-  if (!pairwise && request.lane == Lane::Urgent && idle(Lane::Urgent)) {
+  if (here) {
     ++statistics.on_caller;
     const profile::Span span(name_of(descriptor.collective), bytes);
-    if (!backend_->run_at_once(request, endpoint_->spins())) {
-      Operation operation(std::move(request), *backend_);
-      endpoint_->run(operation);
+    try {
+      if (!begun || !backend_->finish_at_once(request, endpoint_->spins())) {
+        Operation operation(std::move(request), *backend_);
+        endpoint_->run(operation);
+      }
+    } catch (...) {
+      for (const Contiguous* tensor : tensors) endpoint_->outlive(tensor->tensor());
+      throw;
     }
     for (const Contiguous* tensor : tensors) {
       if (tensor->copies_back()) tensor->original().copy_(tensor->tensor());

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -23,9 +22,6 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr char kHello = 'H', kBeat = 'B', kAbort = 'A', kGoodbye = 'G';
-// A longer frame is not ours.
-constexpr std::uint32_t kMaxFrame = 1 << 20;
 constexpr int kTickMs = 50;
 
 std::vector<std::string> own_addresses() {
@@ -106,7 +102,7 @@ ControlChannel::ControlChannel(Options options, const std::string& invitation)
                                   options_.hosts[static_cast<std::size_t>(options_.host)].name, describe(options_.hosts[0]), port, addresses));
   }
   prepare(server->socket.get());
-  send(*server, kHello, fmt::format("{} {}", secret, options_.host));
+  send(*server, {control::kHello, control::to_text(control::Hello{secret, options_.host})});
   peers_.push_back(std::move(server));
   start();
 }
@@ -143,7 +139,7 @@ void ControlChannel::run() {
   forward_abort();
   const bool good = !options_.segment->aborted();
   for (auto& peer : peers_) {
-    if (peer->socket && good) send(*peer, kGoodbye, "");
+    if (peer->socket && good) send(*peer, {control::kGoodbye, ""});
   }
 }
 
@@ -161,69 +157,55 @@ void ControlChannel::accept_callers() {
 
 void ControlChannel::read(Peer& peer) {
   char buffer[65536];
-  for (;;) {
-    const ssize_t count = recv(peer.socket.get(), buffer, sizeof buffer, 0);
-    if (count > 0) {
-      peer.received.append(buffer, static_cast<std::size_t>(count));
-      peer.heard_ns = monotonic_ns();
-      continue;
-    }
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
-    lose(peer, "has died: its control connection broke");
-    return;
+  ssize_t count;
+  while ((count = recv(peer.socket.get(), buffer, sizeof buffer, 0)) > 0 || (count < 0 && errno == EINTR)) {
+    if (count < 0) continue;
+    peer.received.append({buffer, static_cast<std::size_t>(count)});
+    peer.heard_ns = monotonic_ns();
   }
-  while (peer.socket && peer.received.size() >= 5) {
-    std::uint32_t length;
-    std::memcpy(&length, peer.received.data(), sizeof length);
-    if (length > kMaxFrame) {
-      lose(peer, "sent something that is not ours over the control channel");
-      return;
-    }
-    if (peer.received.size() < 5 + length) return;
-    const char type = peer.received[4];
-    const std::string payload = peer.received.substr(5, length);
-    peer.received.erase(0, 5 + length);
-    handle(peer, type, payload);
+  const bool ended = count == 0 || errno != EAGAIN;
+  // What it said last counts though it has gone since: its good-bye, or its first cause.
+  while (peer.socket) {
+    const auto frame = peer.received.next();
+    if (!frame) break;
+    handle(peer, *frame);
   }
+  if (peer.received.broken()) lose(peer, "sent something that is not ours over the control channel");
+  if (ended && peer.socket) lose(peer, "has died: its control connection broke");
 }
 
-void ControlChannel::handle(Peer& peer, char type, const std::string& payload) {
+void ControlChannel::handle(Peer& peer, const control::Frame& frame) {
   if (peer.host < 0) {  // a stranger says who it is first
-    std::istringstream text(payload);
-    std::uint64_t secret = 0;
-    int host = -1;
-    text >> secret >> host;
-    if (type != kHello || secret != listener_.secret_ || host < 1 || host >= static_cast<int>(options_.hosts.size())) {
+    const auto hello = control::parse_hello(frame.payload);
+    if (frame.type != control::kHello || !hello || hello->secret != listener_.secret_ || hello->host < 1 ||
+        hello->host >= static_cast<int>(options_.hosts.size())) {
       peer.socket.reset();
       return;
     }
-    peer.host = host;
+    peer.host = hello->host;
     return;
   }
-  if (type == kBeat) {
-    learn(payload);
-  } else if (type == kGoodbye) {
+  if (frame.type == control::kBeat) {
+    learn(frame.payload);
+  } else if (frame.type == control::kGoodbye) {
     peer.left = true;
-    const std::lock_guard lock(statuses_mutex_);
-    for (const int rank : options_.hosts[static_cast<std::size_t>(peer.host)].world_ranks) statuses_[rank].left = true;
-  } else if (type == kAbort) {
-    std::istringstream text(payload);
-    int rank = -1, code = 1, fault = 0;
-    std::string message;
-    text >> rank >> code >> fault;
-    text.get();
-    std::getline(text, message, '\0');
-    options_.segment->abort(rank, code, static_cast<Fault>(std::clamp(fault, 0, static_cast<int>(Fault::Internal))), message);
+  } else if (frame.type == control::kAbort) {
+    const auto abort = control::parse_abort(frame.payload);
+    if (abort) options_.segment->abort(abort->rank, abort->exit_code, abort->fault, abort->message, true);
+    else lose(peer, "sent something that is not ours over the control channel");
   }
 }
 
-void ControlChannel::send(Peer& peer, char type, const std::string& payload) {
-  const auto length = static_cast<std::uint32_t>(payload.size());
-  std::string frame(reinterpret_cast<const char*>(&length), sizeof length);
-  frame += type;
-  frame += payload;
-  // A few hundred bytes now and then; if even they do not fit the peer is lost soon anyway.
-  (void)::send(peer.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL);
+void ControlChannel::send(Peer& peer, const control::Frame& frame) {
+  peer.unsent += control::to_bytes(frame);
+  flush(peer);
+}
+
+// What the socket does not take now goes with the next beat: half a frame would make
+// garbage of all that follow.
+void ControlChannel::flush(Peer& peer) {
+  const ssize_t count = ::send(peer.socket.get(), peer.unsent.data(), peer.unsent.size(), MSG_NOSIGNAL);
+  if (count > 0) peer.unsent.erase(0, static_cast<std::size_t>(count));
 }
 
 void ControlChannel::lose(Peer& peer, const std::string& how) {
@@ -243,9 +225,11 @@ void ControlChannel::beat() {
   }
   if (now < next_beat_ns_) return;
   next_beat_ns_ = now + static_cast<std::int64_t>(options_.beat_s * 1e9);
-  const std::string statuses = options_.host == 0 ? all_statuses() : local_statuses();
+  const std::string statuses = control::to_text(options_.host == 0 ? all_statuses() : local_statuses());
   for (auto& peer : peers_) {
-    if (peer->socket && peer->host >= 0) send(*peer, kBeat, statuses);
+    if (!peer->socket || peer->host < 0) continue;
+    if (peer->unsent.empty()) send(*peer, {control::kBeat, statuses});
+    else flush(*peer);  // statuses pile up for nobody: the next are newer
   }
 }
 
@@ -253,46 +237,38 @@ void ControlChannel::forward_abort() {
   if (abort_forwarded_ || !options_.segment->aborted()) return;
   abort_forwarded_ = true;
   const AbortRecord& record = options_.segment->header().abort;
-  const std::string text = fmt::format("{} {} {} {}", record.rank, record.exit_code, record.fault, record.message);
+  const std::string text = control::to_text(
+      control::Abort{record.rank, record.exit_code, static_cast<Fault>(record.fault), record.message});
   for (auto& peer : peers_) {
-    if (peer->socket && peer->host >= 0) send(*peer, kAbort, text);
+    if (peer->socket && peer->host >= 0) send(*peer, {control::kAbort, text});
   }
 }
 
-// One line a rank: its number, whether it waits in a collective, where it is.
-std::string ControlChannel::local_statuses() const {
-  std::string result;
+std::vector<control::RankStatus> ControlChannel::local_statuses() const {
+  std::vector<control::RankStatus> result;
   const auto& ranks = options_.hosts[static_cast<std::size_t>(options_.host)].world_ranks;
   for (std::size_t index = 0; index < ranks.size(); ++index) {
     const StatusPage& page = options_.segment->status(static_cast<int>(index));
-    std::string place = describe_place(page, monotonic_ns());
-    std::replace(place.begin(), place.end(), '\n', ' ');
-    result += fmt::format("{} {} {}\n", ranks[index], page.waiting_for[0] != 0 ? 1 : 0, place);
+    result.push_back({ranks[index], waits(page), describe_place(page, monotonic_ns())});
   }
   return result;
 }
 
-std::string ControlChannel::all_statuses() const {
-  std::string result = local_statuses();
+std::vector<control::RankStatus> ControlChannel::all_statuses() const {
+  auto result = local_statuses();
   const std::lock_guard lock(statuses_mutex_);
-  for (const auto& [rank, status] : statuses_) result += fmt::format("{} {} {}\n", rank, status.waits ? 1 : 0, status.place);
+  for (const auto& [rank, status] : statuses_) result.push_back({rank, status.waits, status.place});
   return result;
 }
 
 void ControlChannel::learn(const std::string& statuses) {
   const auto& mine = options_.hosts[static_cast<std::size_t>(options_.host)].world_ranks;
-  std::istringstream lines(statuses);
-  std::string line;
   const std::lock_guard lock(statuses_mutex_);
-  while (std::getline(lines, line)) {
-    std::istringstream text(line);
-    int rank = -1, waits = 0;
-    text >> rank >> waits;
-    text.get();
-    if (!text || std::find(mine.begin(), mine.end(), rank) != mine.end()) continue;
-    Status& status = statuses_[rank];
-    status.waits = waits != 0;
-    std::getline(text, status.place);
+  for (auto& told : control::parse_statuses(statuses)) {
+    if (std::find(mine.begin(), mine.end(), told.rank) != mine.end()) continue;
+    Status& status = statuses_[told.rank];
+    status.waits = told.waits;
+    status.place = std::move(told.place);
   }
 }
 
@@ -300,12 +276,6 @@ std::string ControlChannel::elsewhere(int world_rank) const {
   const std::lock_guard lock(statuses_mutex_);
   const auto found = statuses_.find(world_rank);
   return found == statuses_.end() || found->second.waits ? "" : found->second.place;
-}
-
-bool ControlChannel::has_left(int world_rank) const {
-  const std::lock_guard lock(statuses_mutex_);
-  const auto found = statuses_.find(world_rank);
-  return found != statuses_.end() && found->second.left;
 }
 
 }  // namespace lockstep::comm

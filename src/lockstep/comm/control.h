@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/comm/control_protocol.h"
 #include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/core/handle.h"
@@ -60,7 +61,6 @@ class ControlChannel final : public RemoteStatus {
   ~ControlChannel() override;
 
   std::string elsewhere(int world_rank) const override;
-  bool has_left(int world_rank) const override;
 
  private:
   struct Peer {
@@ -68,26 +68,27 @@ class ControlChannel final : public RemoteStatus {
     int host = -1;
     bool left = false;
     std::int64_t heard_ns = 0;
-    std::string received;
+    control::FrameReader received;
+    std::string unsent;
   };
   struct Status {
     std::string place;
     bool waits = false;
-    bool left = false;
   };
 
   void start();
   void run();
   void accept_callers();
   void read(Peer& peer);
-  void handle(Peer& peer, char type, const std::string& payload);
-  void send(Peer& peer, char type, const std::string& payload);
+  void handle(Peer& peer, const control::Frame& frame);
+  void send(Peer& peer, const control::Frame& frame);
+  void flush(Peer& peer);
   void beat();
   void forward_abort();
   void lose(Peer& peer, const std::string& how);
   void learn(const std::string& statuses);
-  std::string local_statuses() const;
-  std::string all_statuses() const;
+  std::vector<control::RankStatus> local_statuses() const;
+  std::vector<control::RankStatus> all_statuses() const;
 
   Options options_;
   Listener listener_;

@@ -38,9 +38,12 @@ Endpoint::Endpoint(std::shared_ptr<Segment> segment, int local_rank, EndpointOpt
       arena_(std::make_shared<Arena>(segment_, segment_->threads() ? nullptr : segment_->arena(local_rank),
                                      segment_->arena_bytes())),
       tuning_(segment_->header().calibration[0] != 0 ? Tuning::from_json(segment_->header().calibration) : Tuning{}) {
-  // With more ranks than cores whoever spins keeps the awaited rank from running.
-  const bool crowded = segment_->ranks() > static_cast<int>(usable_cpus().size());
+  // With more ranks than cores whoever spins keeps the awaited rank from running. With
+  // enough cores whoever sleeps is late at the next meeting: to wake a halted core took
+  // 0.3 ms on a virtual machine, and ranks that waited for it fell asleep in turn.
+  const bool crowded = segment_->ranks() > segment_->header().usable_cpus;
   spins_ = crowded ? 10 : 4000;
+  yields_ = crowded ? 50 : 20'000;
 }
 
 Endpoint::~Endpoint() {
@@ -81,8 +84,11 @@ void Endpoint::keep(std::shared_ptr<std::byte> memory) {
 
 void Endpoint::fail_for_all(const std::string& message) const {
   segment_->abort(options_.world_rank, exit_code::kFailed, Fault::Comm, message);
-  while (!segment_->aborted()) spin_pause();  // another rank may be about to finish writing its own
-  segment_->throw_abort();
+  // Another rank may be about to finish writing its own, unless it was killed in that moment.
+  const std::int64_t until = monotonic_ns() + 500 * kMillisecond;
+  while (!segment_->aborted() && monotonic_ns() < until) spin_pause();
+  if (segment_->aborted()) segment_->throw_abort();
+  fail(Fault::Comm, message);
 }
 
 void Endpoint::begin(Operation& operation, int spins) const {
@@ -116,10 +122,9 @@ void Endpoint::examine(Operation& operation) const {
 
 // Nothing could go on: gives the core away, for longer the longer it lasts.
 void Endpoint::pause(std::span<Operation* const> operations, int& rounds) const {
-  constexpr int kYields = 50;
   constexpr int kPolls = 2000;
   ++rounds;
-  if (rounds < kYields) {
+  if (rounds < yields_) {
     sched_yield();
     return;
   }
@@ -130,17 +135,33 @@ void Endpoint::pause(std::span<Operation* const> operations, int& rounds) const 
     rounds < kPolls ? static_cast<void>(sched_yield()) : nap(100'000);
   } else {
     const Sleep sleep(*segment_, local_rank_);
+    // A look may throw, and nobody catches it here: the next step() of the operation throws it again.
     const auto ready = [](Operation* operation) {
-      return operation->task_state.waiter == nullptr || operation->task_state.waiter->ready() || operation->abandoned;
+      try {
+        return operation->task_state.waiter == nullptr || operation->task_state.waiter->ready() || operation->abandoned;
+      } catch (...) {
+        return true;
+      }
     };
     if (segment_->aborted() || std::any_of(operations.begin(), operations.end(), ready)) return;
-    sleep.wait(rounds < kYields + 2 ? kExamineAfter : kExamineEvery);
+    sleep.wait(rounds < yields_ + 2 ? kExamineAfter : kExamineEvery);
   }
 }
 
-void Endpoint::settle(const Operation& operation) const {
+void Endpoint::settle(Operation& operation) const {
   for (const auto& [to, from] : operation.copies_back) to.copy_(from);
-  if (operation.waiting_since_ns != 0) segment_->status(local_rank_).waiting_for[0] = 0;
+  waits_no_more(operation);
+}
+
+// The time-out is for a wait, not for all waits of a long collective together.
+void Endpoint::waits_no_more(Operation& operation) const {
+  if (operation.waiting_since_ns == 0) return;
+  operation.waiting_since_ns = 0;
+  segment_->status(local_rank_).waiting_for[0] = 0;
+}
+
+void Endpoint::outlive(const at::Tensor& tensor) const {
+  if (segment_->threads()) segment_->keep(std::make_shared<at::Tensor>(tensor));
 }
 
 void Endpoint::run(Operation& operation) {
@@ -149,6 +170,7 @@ void Endpoint::run(Operation& operation) {
   for (int rounds = 0; !operation.task.done();) {
     if (segment_->aborted()) segment_->throw_abort();
     if (operation.step()) {
+      waits_no_more(operation);
       rounds = 0;
     } else {
       pause({&alone, 1}, rounds);
@@ -178,6 +200,9 @@ void Endpoint::finish(OperationQueue& queue, Operation& operation, std::exceptio
   {
     const std::lock_guard lock(mutex_);
     operation.error = std::move(error);
+    for (const auto& tensor : operation.tensors) {
+      if (operation.error) outlive(tensor);
+    }
     operation.task = Task();  // frees what the coroutine holds
     queue.operations.pop_front();
     queue.length.fetch_sub(1, std::memory_order_release);
@@ -267,8 +292,9 @@ void Endpoint::communication_loop() {
         if (operation->task_state.waiter == nullptr) {  // not begun
           begin(*operation, kSpinsBesideOthers);
           moved = true;
-        } else {
-          moved |= operation->step();
+        } else if (operation->step()) {
+          waits_no_more(*operation);
+          moved = true;
         }
         if (operation->task.done()) {
           settle(*operation);

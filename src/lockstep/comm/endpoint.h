@@ -71,6 +71,9 @@ class Endpoint {
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
   /// Keeps the memory of a channel until all its members have left it.
   void bury(std::shared_ptr<std::byte> channel, int members);
+  /// Keeps the memory of `tensor`, of a collective that failed, where peers that are threads
+  /// may still be working in it.
+  void outlive(const at::Tensor& tensor) const;
   /// Keeps memory that a peer may still read, to the end of the endpoint.
   void keep(std::shared_ptr<std::byte> memory);
 
@@ -93,7 +96,8 @@ class Endpoint {
   void finish(OperationQueue& queue, Operation& operation, std::exception_ptr error);
   void pause(std::span<Operation* const> operations, int& rounds) const;
   void examine(Operation& operation) const;
-  void settle(const Operation& operation) const;
+  void settle(Operation& operation) const;
+  void waits_no_more(Operation& operation) const;
   void communication_loop();
 
   std::shared_ptr<Segment> segment_;
@@ -102,6 +106,7 @@ class Endpoint {
   std::shared_ptr<Arena> arena_;
   Tuning tuning_;
   int spins_;
+  int yields_;
 
   struct Grave {
     std::shared_ptr<std::byte> block;

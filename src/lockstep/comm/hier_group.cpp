@@ -9,6 +9,11 @@
 #include "lockstep/comm/wire_messages.h"
 
 namespace lockstep::comm {
+namespace {
+
+constexpr std::int64_t kPatience_ns = 1'000'000'000;
+
+}  // namespace
 
 HostMap HostMap::from(const std::vector<int>& host_ids) {
   HostMap map;
@@ -86,8 +91,7 @@ std::unique_ptr<Backend> HierGroup::subgroup(const std::vector<int>& members, co
 
 void HierGroup::compare(int peer, const Descriptor& mine, const Descriptor& theirs) const {
   if (theirs.fingerprint() == mine.fingerprint()) return;
-  local_->endpoint().fail_for_all(fmt::format("rank {} called {} but rank {} called {}; all ranks must call the same collectives in the "
-                                              "same order", world_rank(rank_), mine.text(), world_rank(peer), theirs.text()));
+  local_->endpoint().fail_for_all(describe_disagreement(world_rank(rank_), mine, world_rank(peer), &theirs));
 }
 
 // The leaders of all hosts tell each other what they perform. The ranks of a host
@@ -106,23 +110,23 @@ Task HierGroup::agree(const Request& request) {
   }
   co_await messages.arrived();
   for (int host = 0; host < map_.hosts(); ++host) {
-    if (host != my_host()) compare(ranks_on(host).front(), request.descriptor, (*theirs)[static_cast<std::size_t>(host)]);
+    if (host == my_host()) continue;
+    const Descriptor& other = (*theirs)[static_cast<std::size_t>(host)];
+    // Who is ahead knows what it called when the other called this, and tells.
+    const std::int64_t until = monotonic_ns() + kPatience_ns;
+    if (other.sequence > mine->sequence) co_await polled([until] { return monotonic_ns() > until; });
+    Descriptor ours = *mine;
+    if (other.sequence < mine->sequence) local_->channel().issued(local_->rank(), other.sequence, ours);
+    compare(ranks_on(host).front(), ours, other);
   }
 }
 
 // A leader that waits tells the other leaders in what, on a channel of its own: hosts
 // that disagree may wait in different lanes and would never meet.
 void HierGroup::examine(const Operation& operation) {
-  local_->examine(operation);
   const Descriptor& mine = operation.request.descriptor;
-  for (int rank = 0; remote_ && rank < size_; ++rank) {
-    if (remote_->has_left(world_rank(rank))) {
-      local_->endpoint().fail_for_all(fmt::format("rank {} has ended, but rank {} waits for it in {}", world_rank(rank),
-                                                  world_rank(rank_), mine.text()));
-    }
-  }
-  const bool pairwise = mine.collective == Collective::Send || mine.collective == Collective::Recv;
-  if (!leads() || pairwise) return;
+  local_->examine(operation, peer_of_message(mine));
+  if (!leads() || mine.pairwise()) return;
   const auto receive_next = [&](int host) {
     Report report{host, std::make_shared<Descriptor>(), nullptr};
     report.message = wire_->receive(wire_group_, Wire::kControl, world_rank(ranks_on(host).front()), report.descriptor.get(),
@@ -154,9 +158,10 @@ void HierGroup::examine(const Operation& operation) {
 }
 
 std::string HierGroup::absentees(const Operation& operation) {
-  std::string who = local_->absentees(operation);
+  const Descriptor& mine = operation.request.descriptor;
+  std::string who = local_->absentees(operation, peer_of_message(mine));
   for (int rank = 0; remote_ && rank < size_; ++rank) {
-    if (host_of(rank) == my_host()) continue;
+    if (host_of(rank) == my_host() || (mine.pairwise() && rank != mine.root)) continue;
     const std::string place = remote_->elsewhere(world_rank(rank));
     if (!place.empty()) who += fmt::format("{}rank {} on another host is missing, {}", who.empty() ? "" : "; ", world_rank(rank), place);
   }

@@ -28,8 +28,6 @@ class RemoteStatus {
   virtual ~RemoteStatus() = default;
   /// "in span 'x' for 3.1 s" if `world_rank` is known not to wait in a collective, else empty.
   virtual std::string elsewhere(int world_rank) const = 0;
-  /// Whether the host of `world_rank` has ended its part of the run.
-  virtual bool has_left(int world_rank) const = 0;
 };
 
 /// Where the ranks of a group are.
@@ -55,13 +53,19 @@ class HierGroup final : public Backend {
   int size() const noexcept override { return size_; }
   int world_rank(int rank) const noexcept override { return world_ranks_[static_cast<std::size_t>(rank)]; }
   Task run(const Request& request) override;
-  bool run_at_once(const Request&, int) override { return false; }
+  bool begin_at_once(const Request&) override { return false; }
+  bool finish_at_once(const Request&, int) override { return false; }
   void issued(const Descriptor& descriptor) noexcept override { local_->issued(descriptor); }
   void examine(const Operation& operation) override;
   std::string absentees(const Operation& operation) override;
   std::unique_ptr<Backend> subgroup(const std::vector<int>& members, const Exchange& exchange) override;
 
  private:
+  /// The other end of a message, as the local group numbers it; -1 if it is not on this host.
+  int peer_of_message(const Descriptor& descriptor) const noexcept {
+    const bool here = descriptor.pairwise() && host_of(descriptor.root) == my_host();
+    return here ? map_.index_of[static_cast<std::size_t>(descriptor.root)] : -1;
+  }
   int host_of(int rank) const noexcept { return map_.host_of[static_cast<std::size_t>(rank)]; }
   int my_host() const noexcept { return host_of(rank_); }
   const std::vector<int>& ranks_on(int host) const noexcept { return map_.ranks[static_cast<std::size_t>(host)]; }

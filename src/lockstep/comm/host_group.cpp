@@ -1,5 +1,7 @@
 #include "lockstep/comm/host_group.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -37,8 +39,9 @@ HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint, std::vector<int> member
       size_(static_cast<int>(members_.size())),
       channel_(channel, size_),
       owner_(std::move(owner)),
+      exchanges_(members_.size()),
       pairs_(members_.size()),
-      slot_scratch_(members_.size() * channel_.slot_payload() + 64),
+      slot_scratch_((members_.size() + 1) * channel_.slot_payload()),
       slot_inputs_(members_.size()),
       parcels_(members_.size()) {}
 
@@ -61,7 +64,13 @@ std::unique_ptr<Backend> HostGroup::subgroup(const std::vector<int>& members, co
     std::memset(memory.get(), 0, bytes - Channel::kWindowBytes * 2 * kLanes * members.size());
     address = endpoint_->address_of(memory.get());
   }
-  const auto addresses = exchange(std::string(reinterpret_cast<const char*>(&address), sizeof address));
+  std::vector<std::string> addresses;
+  try {
+    addresses = exchange(std::string(reinterpret_cast<const char*>(&address), sizeof address));
+  } catch (...) {
+    if (memory) endpoint_->keep(std::move(memory));  // others may have its address, and meet there
+    throw;
+  }
   if (members.empty()) return nullptr;
   std::memcpy(&address, addresses[static_cast<std::size_t>(members.front())].data(), sizeof address);
   std::vector<int> on_host;
@@ -112,8 +121,10 @@ Task HostGroup::run(const Request& request) {
     default: break;
   }
   if (fits_slots(request)) {
-    if (request.descriptor.collective != Collective::AllReduce) return run_in_slots(request);
-    return one_hop(request) ? all_reduce_one_hop(request) : all_reduce_two_hops(request);
+    const bool barrier = request.descriptor.collective == Collective::Barrier;
+    if (!barrier && request.descriptor.collective != Collective::AllReduce) return run_in_slots(request);
+    if (!doubles(request)) return barrier ? run_in_slots(request) : all_reduce_in_two_hops(request);
+    return on_grid(request) ? all_reduce_on_grid(request) : all_reduce_by_doubling(request);
   }
   switch (request.descriptor.collective) {
     case Collective::AllReduce:
@@ -126,48 +137,60 @@ Task HostGroup::run(const Request& request) {
 // ---- when ranks disagree ---------------------------------------------------------------
 
 void HostGroup::fail_mismatch(int peer, const Descriptor& mine) {
-  Descriptor theirs;
-  const bool known = channel_.issued(peer, mine.sequence, theirs);
-  endpoint_->fail_for_all(fmt::format("rank {} called {} but rank {} called {}; all ranks must call the same collectives in the "
-                           "same order", world_rank(rank_), mine.text(), world_rank(peer),
-                           known ? theirs.text() : "something else at that point"));
+  // Where they first parted explains more than where they met. A rank may write down what
+  // it calls only after it has sent: give it a moment.
+  constexpr std::int64_t kMoment_ns = 200'000'000;
+  Descriptor ours = mine, theirs;
+  const std::int64_t until = monotonic_ns() + kMoment_ns;
+  do {
+    for (std::uint64_t back = std::min(mine.sequence, Channel::kIssuedEntries - 1) + 1; back-- > 0;) {
+      const std::uint64_t sequence = mine.sequence - back;
+      if (back > 0 && !channel_.issued(rank_, sequence, ours)) continue;
+      if (back == 0) ours = mine;
+      if (channel_.issued(peer, sequence, theirs) && ours.fingerprint() != theirs.fingerprint()) {
+        endpoint_->fail_for_all(describe_disagreement(world_rank(rank_), ours, world_rank(peer), &theirs));
+      }
+    }
+    sched_yield();
+  } while (monotonic_ns() < until);
+  endpoint_->fail_for_all(describe_disagreement(world_rank(rank_), mine, world_rank(peer), nullptr));
 }
 
-/// Peers that have not called `mine` yet.
-std::vector<int> HostGroup::missing(const Descriptor& mine) const {
-  const bool pairwise = mine.collective == Collective::Send || mine.collective == Collective::Recv;
-  if (pairwise) return {mine.root};
-  std::vector<int> result;
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_ && channel_.issued_count(peer) <= mine.sequence) result.push_back(peer);
-  }
-  return result;
-}
-
-void HostGroup::examine(const Operation& operation) {
+/// Whether `peer` has called what `operation` waits for; of a message, whether it has come.
+bool HostGroup::called(int peer, const Operation& operation) const {
   const Descriptor& mine = operation.request.descriptor;
-  const bool pairwise = mine.collective == Collective::Send || mine.collective == Collective::Recv;
-  for (int peer = 0; !pairwise && peer < size_; ++peer) {
+  if (!mine.pairwise()) return channel_.issued_count(peer) > mine.sequence;
+  return operation.task_state.waiter == nullptr || operation.task_state.waiter->ready();
+}
+
+void HostGroup::examine(const Operation& operation, int peer_of_message) {
+  const Descriptor& mine = operation.request.descriptor;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (mine.pairwise() ? peer != peer_of_message : peer == rank_) continue;
     Descriptor theirs;
-    if (channel_.issued(peer, mine.sequence, theirs) && theirs.fingerprint() != mine.fingerprint()) {
+    if (!mine.pairwise() && channel_.issued(peer, mine.sequence, theirs) && theirs.fingerprint() != mine.fingerprint()) {
       fail_mismatch(peer, mine);
     }
-  }
-  for (const int peer : missing(mine)) {
-    const StatusPage& theirs = endpoint_->segment().status(members_[static_cast<std::size_t>(peer)]);
-    if (static_cast<RankPhase>(theirs.phase.load()) == RankPhase::Left) {
+    // In this order: a rank that has left calls nothing any more. At the end of the run all leave.
+    const auto phase = static_cast<RankPhase>(endpoint_->segment().status(members_[static_cast<std::size_t>(peer)]).phase.load());
+    if (phase == RankPhase::Left && !called(peer, operation) && !mine.ends_run()) {
       endpoint_->fail_for_all(fmt::format("rank {} has ended, but rank {} waits for it in {}", world_rank(peer),
                                           world_rank(rank_), mine.text()));
     }
   }
 }
 
-std::string HostGroup::absentees(const Operation& operation) {
+std::string HostGroup::absentees(const Operation& operation, int peer_of_message) {
+  const bool pairwise = operation.request.descriptor.pairwise();
+  const std::int64_t now = monotonic_ns();
   std::string who;
-  for (const int peer : missing(operation.request.descriptor)) {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (pairwise ? peer != peer_of_message : peer == rank_) continue;
     const StatusPage& page = endpoint_->segment().status(members_[static_cast<std::size_t>(peer)]);
-    who += fmt::format("{}rank {} (process {}) is missing, {}", who.empty() ? "" : "; ", world_rank(peer), page.pid.load(),
-                       describe_place(page, monotonic_ns()));
+    const bool missing = !called(peer, operation);
+    if (!missing && !seems_stopped(page, now)) continue;
+    who += fmt::format("{}rank {} (process {}) {}, {}", who.empty() ? "" : "; ", world_rank(peer), page.pid.load(),
+                       missing ? "is missing" : "does not go on", describe_place(page, now));
   }
   return who;
 }

@@ -35,10 +35,11 @@ class HostGroup final : public Backend {
   int size() const noexcept override { return size_; }
   int world_rank(int rank) const noexcept override { return endpoint_->world_rank_of(members_[static_cast<std::size_t>(rank)]); }
   Task run(const Request& request) override;
-  bool run_at_once(const Request& request, int spins) override;
+  bool begin_at_once(const Request& request) override;
+  bool finish_at_once(const Request& request, int spins) override;
   void issued(const Descriptor& descriptor) noexcept override { channel_.record_issued(rank_, descriptor); }
-  void examine(const Operation& operation) override;
-  std::string absentees(const Operation& operation) override;
+  void examine(const Operation& operation) override { examine(operation, operation.request.descriptor.root); }
+  std::string absentees(const Operation& operation) override { return absentees(operation, operation.request.descriptor.root); }
   std::unique_ptr<Backend> subgroup(const std::vector<int>& members, const Exchange& exchange) override;
 
   // ---- meeting: what larger collectives, and those over several hosts, are built from ----
@@ -60,7 +61,9 @@ class HostGroup final : public Backend {
   /// Fails for all if a rank announced another collective.
   void check_announcements(const Request& request);
   const Channel& channel() const noexcept { return channel_; }
-
+  /// As for a Backend, of an operation of a larger group: the other end of a message is `peer` here.
+  void examine(const Operation& operation, int peer);
+  std::string absentees(const Operation& operation, int peer);
 
  private:
   struct LaneState {
@@ -77,7 +80,7 @@ class HostGroup final : public Backend {
   bool all_arrived(Lane lane, std::uint64_t step) const noexcept;
   bool all_buffers_shared(Lane lane) const noexcept;
   [[noreturn]] void fail_mismatch(int peer, const Descriptor& mine);
-  std::vector<int> missing(const Descriptor& mine) const;
+  bool called(int peer, const Operation& operation) const;
 
   bool fits_slots(const Request& request) const noexcept;
   Task run_in_slots(const Request& request);
@@ -90,14 +93,37 @@ class HostGroup final : public Backend {
   struct Parcel {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
-    std::size_t taken = 0;
+    SlotExchange exchange = {};
   };
-  const Parcel& parcel(int peer) const noexcept { return parcels_[static_cast<std::size_t>(peer)]; }
-  void post_scratch(std::size_t bytes);
-  bool pull_parcels(const SlotExchange& exchange, const Descriptor& descriptor, int& next);
+  Parcel& parcel(int peer) noexcept { return parcels_[static_cast<std::size_t>(peer)]; }
+  /// Sends `bytes` to `peer`; what comes back goes to `place`.
+  void exchange(int peer, std::uint32_t fingerprint, const std::byte* data, std::size_t bytes, std::byte* place,
+                std::size_t place_bytes) noexcept;
+  bool pulled(int peer, const Descriptor& descriptor);
+  /// Whether the messages of peers `first`, `first` + `stride`, … below `end` have come, from `next` on.
+  struct Peers {
+    int first, end, stride;
+  };
+  bool pulled_all(const Descriptor& descriptor, Peers peers, int& next);
+  auto messages_of(const Descriptor& descriptor, Peers peers) {
+    return Until([this, &descriptor, peers, next = peers.first]() mutable { return pulled_all(descriptor, peers, next); });
+  }
+  std::byte* scratch(int peer) noexcept;
+
+  bool power_of_two() const noexcept { return (size_ & (size_ - 1)) == 0; }
+  bool doubles(const Request& request) const noexcept;
+  void begin_doubling(const Request& request);
+  bool advance_doubling(const Request& request);
+  Task all_reduce_by_doubling(const Request& request);
+  bool on_grid(const Request& request) const noexcept;
+  Task all_reduce_on_grid(const Request& request);
+  void reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine, Stage input_stage, std::byte* result,
+                    Stage output_stage, std::int64_t count);
+  Task all_reduce_in_two_hops(const Request& request);
 
   Task reduce_in_place(const Request& request);
   Task all_reduce_staged(const Request& request);
+  Task all_reduce_staged_pair(const Request& request);
   Task reduce_scatter_staged(const Request& request);
   struct Moves;
   Moves moves_of(const Request& request) const;
@@ -113,10 +139,14 @@ class HostGroup final : public Backend {
   Channel channel_;
   std::shared_ptr<std::byte> owner_;
   std::array<LaneState, kLanes> lanes_;
-  std::uint64_t exchanges_ = 0;
-  SlotExchange one_hop_;  // the one-hop all-reduce under way
-  int pulled_ = 0;        // peers whose message of it has come
-  bool one_hop_sent_ = false;
+  std::vector<std::uint64_t> exchanges_;  // with each peer
+  // The all-reduce by doubling under way: ranks differing in bit `distance` exchange next.
+  struct Doubling {
+    int distance = 0;
+    std::uint32_t fingerprint = 0;
+    bool begun = false;
+  };
+  Doubling doubling_;
   std::vector<PairState> pairs_;
   // Only one operation of the urgent lane is under way at a time.
   std::vector<std::byte> slot_scratch_;

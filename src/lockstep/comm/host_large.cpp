@@ -2,6 +2,7 @@
 // staged through windows.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lockstep/comm/host_group.h"
 
@@ -17,6 +18,7 @@ Task HostGroup::reduce_in_place(const Request& request) {
   check_announcements(request);
   if (!all_buffers_shared(lane)) {
     if (scatters) co_await reduce_scatter_staged(request);
+    else if (size_ == 2) co_await all_reduce_staged_pair(request);
     else co_await all_reduce_staged(request);
     co_return;
   }
@@ -81,6 +83,29 @@ Task HostGroup::all_reduce_staged(const Request& request) {
       const std::size_t at = static_cast<std::size_t>(theirs.begin) * element;
       std::memcpy(data + at, channel_.window(lane, peer, parity) + at, static_cast<std::size_t>(theirs.count()) * element);
     }
+    co_await Breathe{};
+  }
+}
+
+// Two ranks: each reads all of the other's piece. The same bytes cross between the
+// cores as by slices, with one meeting a piece instead of two.
+Task HostGroup::all_reduce_staged_pair(const Request& request) {
+  const Descriptor& descriptor = request.descriptor;
+  const Lane lane = request.lane;
+  const std::size_t element = request.element_bytes;
+  const bool writes = descriptor.collective == Collective::AllReduce || descriptor.root == rank_;
+  const std::int64_t piece = static_cast<std::int64_t>(endpoint_->tuning().window_bytes / element);
+  std::uint64_t parity = 0;
+  for (std::int64_t begin = 0; begin < descriptor.count; begin += piece, parity ^= 1) {
+    const std::int64_t count = std::min(piece, descriptor.count - begin);
+    std::byte* const data = request.output + static_cast<std::size_t>(begin) * element;
+    std::memcpy(channel_.window(lane, rank_, parity), data, static_cast<std::size_t>(count) * element);
+    arrive(lane);
+    co_await everyone_here(lane);
+    const void* inputs[] = {data, channel_.window(lane, 1 - rank_, parity)};
+    if (rank_ == 1) std::swap(inputs[0], inputs[1]);
+    void* output = data;
+    if (writes) reduce_leaves({descriptor.type, descriptor.op, size_}, inputs, {&output, 1}, count);
     co_await Breathe{};
   }
 }

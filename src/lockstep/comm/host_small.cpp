@@ -1,4 +1,6 @@
 // Small collectives of a HostGroup: one or two exchanges through slots.
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -25,7 +27,8 @@ bool HostGroup::fits_slots(const Request& request) const noexcept {
   const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * request.element_bytes;
   switch (descriptor.collective) {
     case Collective::Barrier: return true;
-    case Collective::AllReduce: return bytes <= endpoint_->tuning().two_hop_bytes && bytes <= channel_.slot_payload();
+    case Collective::AllReduce:
+      return doubles(request) || (!power_of_two() && bytes <= std::min(endpoint_->tuning().two_hop_bytes, channel_.slot_payload()));
     // Everyone knows the sum of all blocks (unequal ones included) and must choose alike.
     case Collective::AllGather:
     case Collective::Gather:
@@ -39,115 +42,207 @@ bool HostGroup::fits_slots(const Request& request) const noexcept {
   }
 }
 
-inline void HostGroup::post_scratch(std::size_t bytes) {
-  for (int peer = 0; peer < size_; ++peer) {
-    parcels_[static_cast<std::size_t>(peer)] = {slot_scratch_.data() + static_cast<std::size_t>(peer) * bytes, bytes, 0};
-  }
+// ---- exchanging ---------------------------------------------------------------------------------
+
+inline void HostGroup::exchange(int peer, std::uint32_t fingerprint, const std::byte* data, std::size_t bytes,
+                                std::byte* place, std::size_t place_bytes) noexcept {
+  const SlotExchange slots(channel_, rank_, peer, ++exchanges_[static_cast<std::size_t>(peer)], fingerprint);
+  slots.push(data, bytes);
+  parcel(peer) = {place, place_bytes, slots};
 }
 
-inline bool HostGroup::pull_parcels(const SlotExchange& exchange, const Descriptor& descriptor, int& next) {
-  for (; next < size_; ++next) {
-    if (next == rank_) continue;
-    Parcel& parcel = parcels_[static_cast<std::size_t>(next)];
-    const auto arrival = exchange.pull(channel_, next, parcel.data, parcel.bytes, parcel.taken);
-    if (arrival == SlotExchange::Arrival::Mismatch) fail_mismatch(next, descriptor);
-    if (arrival == SlotExchange::Arrival::Pending) return false;
+inline bool HostGroup::pulled(int peer, const Descriptor& descriptor) {
+  Parcel& from = parcel(peer);
+  const auto arrival = from.exchange.pull(from.data, from.bytes);
+  if (arrival == SlotExchange::Arrival::Mismatch) fail_mismatch(peer, descriptor);
+  return arrival == SlotExchange::Arrival::Complete;
+}
+
+bool HostGroup::pulled_all(const Descriptor& descriptor, Peers peers, int& next) {
+  for (; next < peers.end; next += peers.stride) {
+    if (next != rank_ && !pulled(next, descriptor)) return false;
   }
   return true;
 }
 
-// ---- all-reduce in one hop: everyone sends everything to everyone and reduces all of it ----
-
-bool HostGroup::one_hop(const Request& request) const noexcept {
-  const std::size_t bytes = static_cast<std::size_t>(request.descriptor.count) * request.element_bytes;
-  return bytes * static_cast<std::size_t>(size_) <= endpoint_->tuning().one_hop_bytes;
+inline std::byte* HostGroup::scratch(int peer) noexcept {
+  return slot_scratch_.data() + static_cast<std::size_t>(peer) * channel_.slot_payload();
 }
 
-void HostGroup::send_one_hop(const Request& request) {
+// ---- all-reduce by recursive doubling -------------------------------------------------------------
+//
+// Ranks that differ in bit 0 exchange all they have and reduce it, then those that
+// differ in bit 1, and so on: log2(n) messages each, and exactly the fixed tree.
+
+bool HostGroup::doubles(const Request& request) const noexcept {
   const std::size_t bytes = static_cast<std::size_t>(request.descriptor.count) * request.element_bytes;
-  one_hop_ = SlotExchange(rank_, ++exchanges_, request.descriptor.fingerprint());
-  for (int i = 1; i < size_; ++i) one_hop_.push(channel_, (rank_ + i) % size_, request.output, bytes);
+  // Half types travel as float32 after the first exchange.
+  return power_of_two() && bytes <= endpoint_->tuning().doubling_bytes &&
+         bytes * (accumulate_type(request.descriptor.type) == request.descriptor.type ? 1 : 2) <= channel_.slot_payload();
+}
+
+void HostGroup::begin_doubling(const Request& request) {
+  doubling_ = {1, request.descriptor.fingerprint(), true};
+  if (size_ == 1) return;
+  const std::size_t bytes = static_cast<std::size_t>(request.descriptor.count) * request.element_bytes;
+  exchange(rank_ ^ 1, doubling_.fingerprint, request.output, bytes, scratch(0), bytes);
   endpoint_->segment().notify();
-  post_scratch(bytes);
-  pulled_ = 0;
 }
 
-bool HostGroup::pull_one_hop(const Request& request) { return pull_parcels(one_hop_, request.descriptor, pulled_); }
-
-void HostGroup::finish_one_hop(const Request& request) {
-  for (int peer = 0; peer < size_; ++peer) slot_inputs_[static_cast<std::size_t>(peer)] = parcel(peer).data;
-  slot_inputs_[static_cast<std::size_t>(rank_)] = request.output;
-  void* output = request.output;
+// Goes as far as messages have come; true when done.
+bool HostGroup::advance_doubling(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
-  reduce_leaves({descriptor.type, descriptor.op, size_}, slot_inputs_, {&output, 1}, descriptor.count);
+  const TreeReduction reduction{descriptor.type, descriptor.op, size_};
+  const auto partial_type = accumulate_type(descriptor.type);
+  const bool widens = partial_type != descriptor.type;
+  const std::size_t partial_bytes = static_cast<std::size_t>(descriptor.count) * (widens ? c10::elementSize(partial_type) : request.element_bytes);
+  std::byte* const partial = widens ? scratch(1) : request.output;
+  constexpr int kLeaves[] = {0, 1};
+  for (; doubling_.distance < size_; doubling_.distance *= 2) {
+    const int peer = rank_ ^ doubling_.distance;
+    if (!pulled(peer, descriptor)) return false;
+    const bool first = doubling_.distance == 1;
+    const bool last = doubling_.distance * 2 == size_;
+    const void* inputs[] = {first ? request.output : partial, scratch(0)};
+    if (peer < rank_) std::swap(inputs[0], inputs[1]);
+    void* output = last ? request.output : partial;
+    reduce_tree(reduction, {0, 2}, kLeaves, inputs, first ? Stage::Elements : Stage::Partials, {&output, 1},
+                last ? Stage::Elements : Stage::Partials, descriptor.count);
+    if (last) continue;
+    exchange(rank_ ^ (doubling_.distance * 2), doubling_.fingerprint, partial, partial_bytes, scratch(0), partial_bytes);
+    endpoint_->segment().notify();
+  }
+  doubling_.begun = false;
+  return true;
 }
 
-bool HostGroup::run_at_once(const Request& request, int spins) {
-  if (request.descriptor.collective != Collective::AllReduce || !fits_slots(request) || !one_hop(request)) return false;
-  send_one_hop(request);
-  for (int i = 0; !pull_one_hop(request); ++i) {
-    if (i >= spins) {
-      one_hop_sent_ = true;
-      return false;
-    }
+bool HostGroup::begin_at_once(const Request& request) {
+  const Collective collective = request.descriptor.collective;
+  const bool small = collective == Collective::AllReduce || collective == Collective::Barrier;
+  if (!small || request.lane != Lane::Urgent || !doubles(request) || on_grid(request)) return false;
+  begin_doubling(request);
+  return true;
+}
+
+bool HostGroup::finish_at_once(const Request& request, int spins) {
+  for (int i = 0; !advance_doubling(request); ++i) {
+    if (i >= spins) return false;
     spin_pause();
   }
-  finish_one_hop(request);
   return true;
 }
 
-Task HostGroup::all_reduce_one_hop(const Request& request) {
-  if (!std::exchange(one_hop_sent_, false)) send_one_hop(request);
-  co_await Until([&] { return pull_one_hop(request); });
-  finish_one_hop(request);
+Task HostGroup::all_reduce_by_doubling(const Request& request) {
+  if (!doubling_.begun) begin_doubling(request);
+  co_await Until([&] { return advance_doubling(request); });
 }
 
-// ---- in two hops: everyone reduces its slice and sends the result around ----------------------
+// ---- all-reduce on a grid -----------------------------------------------------------------------------
+//
+// Ranks form rows of neighbours, each row a node of the tree. A row reduces slice by
+// slice, the columns combine the rows' slices, and the row shares the result: three
+// short exchanges instead of log2(n) long ones.
 
-Task HostGroup::all_reduce_two_hops(const Request& request) {
+bool HostGroup::on_grid(const Request& request) const noexcept {
+  constexpr int kLeastRanks = 8;
+  return size_ >= kLeastRanks && request.descriptor.count > 0;
+}
+
+Task HostGroup::all_reduce_on_grid(const Request& request) {
+  const Descriptor& descriptor = request.descriptor;
+  const std::uint32_t fingerprint = descriptor.fingerprint();
+  const TreeReduction reduction{descriptor.type, descriptor.op, size_};
+  const int columns = 1 << ((std::countr_zero(static_cast<unsigned>(size_)) + 1) / 2);
+  const int rows = size_ / columns;
+  const int column = rank_ % columns;
+  const int row_first = rank_ - column;
+  const auto slice = [&](int index) { return slice_of(descriptor.count, columns, index, request.element_bytes); };
+  const auto bytes_of = [&](int index) { return static_cast<std::size_t>(slice(index).count()) * request.element_bytes; };
+  const auto place_of = [&](int index) { return request.output + static_cast<std::size_t>(slice(index).begin) * request.element_bytes; };
+  const std::int64_t count = slice(column).count();
+
+  for (int i = 1; i < columns; ++i) {
+    const int peer = (column + i) % columns;
+    exchange(row_first + peer, fingerprint, place_of(peer), bytes_of(peer), scratch(peer), bytes_of(column));
+  }
+  endpoint_->segment().notify();
+  co_await messages_of(descriptor, {row_first, row_first + columns, 1});
+  std::byte* const partial = scratch(size_);
+  const std::size_t partial_bytes = static_cast<std::size_t>(count) * c10::elementSize(accumulate_type(descriptor.type));
+  reduce_parts(reduction, columns, column, place_of(column), Stage::Elements, partial, Stage::Partials, count);
+
+  for (int i = 1; i < rows; ++i) {
+    const int row = (rank_ / columns + i) % rows;
+    exchange(row * columns + column, fingerprint, partial, partial_bytes, scratch(row), partial_bytes);
+  }
+  endpoint_->segment().notify();
+  co_await messages_of(descriptor, {column, size_, columns});
+  reduce_parts(reduction, rows, rank_ / columns, partial, Stage::Partials, place_of(column), Stage::Elements, count);
+
+  for (int i = 1; i < columns; ++i) {
+    const int peer = (column + i) % columns;
+    exchange(row_first + peer, fingerprint, place_of(column), bytes_of(column), place_of(peer), bytes_of(peer));
+  }
+  endpoint_->segment().notify();
+  co_await messages_of(descriptor, {row_first, row_first + columns, 1});
+}
+
+// Reduces `parts` equal parts of the tree: number `own` lies at `mine`, the others in scratch.
+void HostGroup::reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine, Stage input_stage,
+                             std::byte* result, Stage output_stage, std::int64_t count) {
+  for (int part = 0; part < parts; ++part) slot_inputs_[static_cast<std::size_t>(part)] = part == own ? mine : scratch(part);
+  void* output = result;
+  reduce_tree(reduction, {0, parts}, leaf_numbers(parts), std::span(slot_inputs_).first(static_cast<std::size_t>(parts)), input_stage,
+              {&output, 1}, output_stage, count);
+}
+
+// ---- all-reduce in two hops: everyone reduces its slice and sends the result around ----------------
+
+Task HostGroup::all_reduce_in_two_hops(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const std::uint32_t fingerprint = descriptor.fingerprint();
   const auto bytes_of = [&](const Slice& slice) { return static_cast<std::size_t>(slice.count()) * request.element_bytes; };
   const auto place_of = [&](const Slice& slice) { return request.output + static_cast<std::size_t>(slice.begin) * request.element_bytes; };
   const auto slice = [&](int peer) { return slice_of(descriptor.count, size_, peer, request.element_bytes); };
+  const Slice mine = slice(rank_);
 
-  SlotExchange exchange(rank_, ++exchanges_, fingerprint);
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
-    exchange.push(channel_, peer, place_of(slice(peer)), bytes_of(slice(peer)));
+    exchange(peer, fingerprint, place_of(slice(peer)), bytes_of(slice(peer)), scratch(peer), bytes_of(mine));
   }
   endpoint_->segment().notify();
-  const Slice mine = slice(rank_);
-  post_scratch(bytes_of(mine));
-  co_await Until([&, next = 0]() mutable { return pull_parcels(exchange, descriptor, next); });
+  co_await messages_of(descriptor, {0, size_, 1});
 
-  for (int peer = 0; peer < size_; ++peer) slot_inputs_[static_cast<std::size_t>(peer)] = parcel(peer).data;
-  slot_inputs_[static_cast<std::size_t>(rank_)] = place_of(mine);
-  void* output = place_of(mine);
-  reduce_leaves({descriptor.type, descriptor.op, size_}, slot_inputs_, {&output, 1}, mine.count());
+  reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_, place_of(mine), Stage::Elements, place_of(mine), Stage::Elements,
+               mine.count());
 
-  exchange = SlotExchange(rank_, ++exchanges_, fingerprint);
-  for (int i = 1; i < size_; ++i) exchange.push(channel_, (rank_ + i) % size_, place_of(mine), bytes_of(mine));
-  endpoint_->segment().notify();
-  for (int peer = 0; peer < size_; ++peer) {
-    parcels_[static_cast<std::size_t>(peer)] = {place_of(slice(peer)), bytes_of(slice(peer)), 0};
+  for (int i = 1; i < size_; ++i) {
+    const int peer = (rank_ + i) % size_;
+    exchange(peer, fingerprint, place_of(mine), bytes_of(mine), place_of(slice(peer)), bytes_of(slice(peer)));
   }
-  co_await Until([&, next = 0]() mutable { return pull_parcels(exchange, descriptor, next); });
+  endpoint_->segment().notify();
+  co_await messages_of(descriptor, {0, size_, 1});
 }
+
+// ---- everything else: one exchange with everyone ---------------------------------------------------
 
 Task HostGroup::run_in_slots(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * request.element_bytes;
   const bool root = descriptor.root == rank_;
-  const SlotExchange exchange(rank_, ++exchanges_, descriptor.fingerprint());
+  const std::uint32_t fingerprint = descriptor.fingerprint();
 
   // What goes to each peer, and where what comes from each peer goes.
   struct Message {
     const std::byte* data = nullptr;
     std::size_t bytes = 0;
   };
+  struct Place {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
   std::vector<Message> outgoing(static_cast<std::size_t>(size_));
-  std::fill(parcels_.begin(), parcels_.end(), Parcel{});
+  std::vector<Place> incoming(static_cast<std::size_t>(size_));
   const auto to_all = [&](Message message) { std::fill(outgoing.begin(), outgoing.end(), message); };
   const auto send_blocks = [&] {
     const auto offsets = block_offsets(request.send_counts, request.element_bytes);
@@ -155,7 +250,10 @@ Task HostGroup::run_in_slots(const Request& request) {
   };
   const auto receive_blocks = [&] {
     const auto offsets = block_offsets(request.recv_counts, request.element_bytes);
-    for (std::size_t i = 0; i < parcels_.size(); ++i) parcels_[i] = {request.output + offsets[i], offsets[i + 1] - offsets[i], 0};
+    for (std::size_t i = 0; i < incoming.size(); ++i) incoming[i] = {request.output + offsets[i], offsets[i + 1] - offsets[i]};
+  };
+  const auto to_scratch = [&] {
+    for (int peer = 0; peer < size_; ++peer) incoming[static_cast<std::size_t>(peer)] = {scratch(peer), bytes};
   };
   const auto mine = static_cast<std::size_t>(rank_);
   const auto at_root = static_cast<std::size_t>(std::max<int>(descriptor.root, 0));
@@ -163,7 +261,7 @@ Task HostGroup::run_in_slots(const Request& request) {
   switch (descriptor.collective) {
     case Collective::Broadcast:
       if (root) to_all({request.output, bytes});
-      else parcels_[at_root] = {request.output, bytes, 0};
+      else incoming[at_root] = {request.output, bytes};
       break;
     case Collective::AllGather:
       to_all({request.input, static_cast<std::size_t>(request.send_counts[0]) * request.element_bytes});
@@ -175,41 +273,40 @@ Task HostGroup::run_in_slots(const Request& request) {
       break;
     case Collective::Scatter:
       if (root) send_blocks();
-      parcels_[at_root] = {request.output, static_cast<std::size_t>(request.recv_counts[0]) * request.element_bytes, 0};
+      incoming[at_root] = {request.output, static_cast<std::size_t>(request.recv_counts[0]) * request.element_bytes};
       break;
     case Collective::AllToAll:
       send_blocks();
       receive_blocks();
       break;
     case Collective::Reduce:
-      if (root) post_scratch(bytes);
+      if (root) to_scratch();
       else outgoing[at_root] = {request.output, bytes};
       break;
     case Collective::ReduceScatter:
       for (std::size_t i = 0; i < outgoing.size(); ++i) outgoing[i] = {request.input + i * bytes, bytes};
-      post_scratch(bytes);
+      to_scratch();
       break;
     default: break;  // a barrier sends nothing
   }
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
     const Message& message = outgoing[static_cast<std::size_t>(peer)];
-    exchange.push(channel_, peer, message.data, message.bytes);
+    const Place& place = incoming[static_cast<std::size_t>(peer)];
+    exchange(peer, fingerprint, message.data, message.bytes, place.data, place.bytes);
   }
   endpoint_->segment().notify();
 
   // This rank's own share needs no exchange.
   const bool moves = descriptor.collective != Collective::Reduce && descriptor.collective != Collective::ReduceScatter;
-  if (moves && parcels_[mine].data != nullptr && outgoing[mine].data != parcels_[mine].data && parcels_[mine].bytes > 0) {
-    std::memmove(parcels_[mine].data, outgoing[mine].data, parcels_[mine].bytes);
+  if (moves && incoming[mine].bytes > 0 && outgoing[mine].data != incoming[mine].data) {
+    std::memmove(incoming[mine].data, outgoing[mine].data, incoming[mine].bytes);
   }
-  co_await Until([&, next = 0]() mutable { return pull_parcels(exchange, descriptor, next); });
+  co_await messages_of(descriptor, {0, size_, 1});
 
   if (!moves && (root || descriptor.collective == Collective::ReduceScatter)) {
-    for (int peer = 0; peer < size_; ++peer) slot_inputs_[static_cast<std::size_t>(peer)] = parcel(peer).data;
-    slot_inputs_[mine] = root ? request.output : request.input + mine * bytes;
-    void* output = request.output;
-    reduce_leaves({descriptor.type, descriptor.op, size_}, slot_inputs_, {&output, 1}, descriptor.count);
+    reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_, root ? request.output : request.input + mine * bytes,
+                 Stage::Elements, request.output, Stage::Elements, descriptor.count);
   }
 }
 

@@ -251,11 +251,7 @@ class LaunchedRun {
     const auto now = Clock::now();
     term_at_ = now + kGraceAfterFailure;
     kill_by(now + kGraceAfterFailure + kFromTermToKill);
-    if (!aborted) return say(first_failure_);
-    const AbortRecord& record = segment_->header().abort;
-    const std::string_view message(record.message, strnlen(record.message, sizeof record.message));
-    const std::string who = fmt::format("rank {}", record.rank);
-    say(record.rank < 0 || message.starts_with(who + " ") ? std::string(message) : fmt::format("{}: {}", who, message));
+    say(aborted ? describe_cause(segment_->header().abort) : first_failure_);
   }
 
   static void say(const std::string& message) { write_all(STDERR_FILENO, fmt::format("lockstep: {}\n", message)); }

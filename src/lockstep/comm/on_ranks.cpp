@@ -11,6 +11,7 @@
 #include "lockstep/comm/memory_wire.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/comm/thread_ranks.h"
+#include "lockstep/comm/watchdog.h"
 #include "lockstep/comm/world.h"
 
 namespace lockstep::comm::testing {
@@ -52,8 +53,27 @@ std::vector<Ranks> cases() {
 
 namespace {
 
+/// What a control channel would have told, read straight from the other hosts' pages.
+class PretendedStatus final : public RemoteStatus {
+ public:
+  PretendedStatus(const HostMap& map, const std::vector<std::shared_ptr<Segment>>& segments) : map_(map), segments_(segments) {}
+
+  std::string elsewhere(int rank) const override {
+    return waits(page(rank)) ? "" : describe_place(page(rank), monotonic_ns());
+  }
+
+ private:
+  const StatusPage& page(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return segments_[static_cast<std::size_t>(map_.host_of[index])]->status(map_.index_of[index]);
+  }
+  const HostMap& map_;
+  const std::vector<std::shared_ptr<Segment>>& segments_;
+};
+
 /// Each host has a segment of its own; only the wire connects them.
-void on_hosts(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body) {
+void on_hosts(const Ranks& ranks_on_hosts, const std::function<void(Communicator&)>& body) {
+  const std::vector<int>& hosts = ranks_on_hosts.hosts;
   const HostMap map = HostMap::from(hosts);
   const auto hub = MemoryWire::make_hub();
   std::vector<int> world_ranks(hosts.size());
@@ -61,22 +81,31 @@ void on_hosts(const std::vector<int>& hosts, const std::function<void(Communicat
   std::vector<std::shared_ptr<Segment>> segments;
   for (const auto& ranks : map.ranks) segments.push_back(Segment::for_threads(static_cast<int>(ranks.size())));
 
+  const auto remote = std::make_shared<PretendedStatus>(map, segments);
+
   std::mutex mutex;
   std::exception_ptr first;
   const auto run = [&](int rank) {
     const auto host = static_cast<std::size_t>(map.host_of[static_cast<std::size_t>(rank)]);
     const int index = map.index_of[static_cast<std::size_t>(rank)];
-    try {
-      const auto endpoint = std::make_shared<Endpoint>(segments[host], index, EndpointOptions{rank, map.ranks[host], 30, {}, false});
-      Communicator world(endpoint, std::make_unique<HierGroup>("hier", std::make_shared<MemoryWire>(hub, rank), 1,
-                                                               std::make_unique<HostGroup>(endpoint), rank, world_ranks, hosts, nullptr));
-      body(world);
-    } catch (const Error& error) {
+    const Watchdog watchdog(segments[host], {.local_rank = index});
+    const auto record = [&](const std::string& message, int code, Fault fault) {
       const std::lock_guard lock(mutex);
       if (!first) first = std::current_exception();
-      for (const auto& segment : segments) segment->abort(rank, error.exit_code(), error.fault(), error.what());
+      for (const auto& segment : segments) segment->abort(rank, code, fault, message);
+    };
+    try {
+      const auto endpoint = std::make_shared<Endpoint>(segments[host], index, EndpointOptions{rank, map.ranks[host], ranks_on_hosts.timeout_s, {}, false});
+      Communicator world(endpoint, std::make_unique<HierGroup>("hier", std::make_shared<MemoryWire>(hub, rank), 1,
+                                                               std::make_unique<HostGroup>(endpoint), rank, world_ranks, hosts, remote));
+      body(world);
+      segments[host]->status(index).phase = static_cast<std::uint32_t>(RankPhase::Left);
+      world.barrier({.name = kEndOfRun});
+    } catch (const Error& error) {
+      record(error.what(), error.exit_code(), error.fault());
+    } catch (const std::exception& error) {
+      record(error.what(), exit_code::kFailed, Fault::Internal);
     }
-    segments[host]->status(index).phase = static_cast<std::uint32_t>(RankPhase::Left);
   };
   std::vector<std::thread> threads;
   for (const int rank : world_ranks) threads.emplace_back(run, rank);
@@ -88,8 +117,8 @@ void on_hosts(const std::vector<int>& hosts, const std::function<void(Communicat
 
 void on_ranks(const Ranks& ranks, const std::function<void(Communicator&)>& body) {
   if (!launched()) {
-    if (!ranks.hosts.empty()) on_hosts(ranks.hosts, body);
-    else run_ranks(ranks.count, body, {.timeout_s = 30, .private_buffers = ranks.private_buffers});
+    if (!ranks.hosts.empty()) on_hosts(ranks, body);
+    else run_ranks(ranks.count, body, {.timeout_s = ranks.timeout_s, .private_buffers = ranks.private_buffers});
     return;
   }
   ASSERT_EQ(ranks.count, runtime().size());

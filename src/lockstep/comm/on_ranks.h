@@ -16,6 +16,7 @@ struct Ranks {
   int count;
   bool private_buffers = false;        // see ThreadRanksOptions
   std::vector<int> hosts = {};         // not empty: rank r is on host hosts[r], over a MemoryWire
+  double timeout_s = 30;               // of a collective
 };
 std::ostream& operator<<(std::ostream& out, const Ranks& ranks);
 

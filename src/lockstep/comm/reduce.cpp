@@ -118,10 +118,12 @@ void reduce_tree(const TreeReduction& reduction, TreeNode root, std::span<const 
       job);
 }
 
+std::span<const int> leaf_numbers(int count) { return std::span(kLeafNumbers).first(static_cast<std::size_t>(count)); }
+
 void reduce_leaves(const TreeReduction& reduction, std::span<const void* const> inputs,
                    std::span<void* const> outputs, std::int64_t count) {
   const int leaves = static_cast<int>(inputs.size());
-  reduce_tree(reduction, {0, leaves}, std::span(kLeafNumbers).first(inputs.size()), inputs, Stage::Elements, outputs,
+  reduce_tree(reduction, {0, leaves}, leaf_numbers(leaves), inputs, Stage::Elements, outputs,
               Stage::Elements, count);
 }
 

@@ -32,6 +32,9 @@ void reduce_tree(const TreeReduction& reduction, TreeNode root, std::span<const 
                  std::span<const void* const> inputs, Stage input_stage, std::span<void* const> outputs,
                  Stage output_stage, std::int64_t count);
 
+/// 0, 1, … `count` - 1: the first leaves where every input is a leaf.
+std::span<const int> leaf_numbers(int count);
+
 /// The common case: one input per leaf, elements in, finished elements out.
 void reduce_leaves(const TreeReduction& reduction, std::span<const void* const> inputs,
                    std::span<void* const> outputs, std::int64_t count);

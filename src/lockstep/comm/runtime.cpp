@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -35,6 +37,19 @@ Error as_error(const std::exception& exception) {
   return {Fault::Internal, exception.what(), std::source_location::current()};
 }
 
+// What goes wrong before the ranks have met goes wrong for all of a host: its first rank
+// says it. The others give it the time: a process manager ends all when one ends badly.
+void say_for_host(const Error& error) {
+  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK", environment::get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
+    const auto place = environment::get(name);
+    if (!place) continue;
+    if (*place == "0") break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return;
+  }
+  fmt::print(stderr, "lockstep: {}\n", error.what());
+}
+
 // The Runtime of the process, for an exception that nobody catches.
 Runtime* the_runtime = nullptr;
 
@@ -61,6 +76,7 @@ Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions())
   if (environment::get(environment::kTrace)) profile::enable(true);
   Watchdog::Options options;
   options.local_rank = world_->local_rank;
+  for (int peer = 0; peer < world_->local_size; ++peer) options.world_rank_of.push_back(world_->endpoint->world_rank_of(peer));
   options.watches_peers = !environment::get(environment::kSegment).has_value();
   options.also = world_->watch;
   options.on_overdue = [kill_all = world_->kill_all](int code) {
@@ -76,8 +92,9 @@ Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions())
 Runtime::~Runtime() {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   const Segment& segment = world_->endpoint->segment();
-  const bool good = !unwinding && !segment.aborted();
+  bool good = !unwinding && !segment.aborted();
   if (good) write_trace();
+  if (good && world_->leave) good = leave_together();
   communicator_.reset();
   the_runtime = nullptr;
   if (good && world_->leave) world_->leave();
@@ -95,6 +112,18 @@ int Runtime::restart() const noexcept {
   return count == nullptr ? 0 : std::atoi(count);
 }
 
+// A rank that ends while others wait for it is named like one that calls something else.
+bool Runtime::leave_together() {
+  try {
+    world_->endpoint->segment().status(world_->local_rank).phase = static_cast<std::uint32_t>(RankPhase::Left);
+    communicator_->barrier({.name = kEndOfRun});
+    return true;
+  } catch (const Error& error) {
+    std::fflush(nullptr);
+    _exit(abort(error));  // main() has its good exit code already
+  }
+}
+
 void Runtime::write_trace() {
   const auto path = environment::get(environment::kTrace);
   if (!path) return;
@@ -108,12 +137,9 @@ void Runtime::write_trace() {
 
 int Runtime::abort(const Error& error) noexcept {
   const Segment& segment = world_->endpoint->segment();
-  const bool first = !segment.aborted();
   segment.abort(rank(), error.exit_code(), error.fault(), error.what());
-  // Under the launcher the launcher says it; else each host's first cause is said by its rank.
-  const bool launched = std::getenv(environment::kSegment) != nullptr;
-  if (first && !launched) fmt::print(stderr, "lockstep: rank {}: {}\n", rank(), error.what());
-  return segment.header().abort.exit_code;
+  // Unreadable while another rank writes its own.
+  return segment.aborted() ? segment.header().abort.exit_code : error.exit_code();
 }
 
 int run_program(int argc, char** argv, const std::function<void(Runtime&)>& body) noexcept {
@@ -126,8 +152,9 @@ int run_program(int argc, char** argv, const std::function<void(Runtime&)>& body
     }
     return exit_code::kDone;
   } catch (const std::exception& exception) {
-    fmt::print(stderr, "lockstep: {}\n", exception.what());
-    return as_error(exception).exit_code();
+    const Error error = as_error(exception);
+    say_for_host(error);
+    return error.exit_code();
   }
 }
 

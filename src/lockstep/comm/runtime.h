@@ -46,6 +46,7 @@ class Runtime {
   int abort(const Error& error) noexcept;
 
  private:
+  bool leave_together();
   void write_trace();
 
   std::unique_ptr<World> world_;

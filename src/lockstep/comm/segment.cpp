@@ -11,11 +11,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "lockstep/comm/channel.h"
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/version.h"
 
 namespace lockstep::comm {
@@ -46,6 +48,7 @@ struct Layout {
 void fill_header(SegmentHeader& header, int ranks, const Layout& layout) {
   std::strncpy(header.version, kVersion, sizeof header.version - 1);
   header.ranks = ranks;
+  header.usable_cpus = static_cast<std::int32_t>(usable_cpus().size());
   header.arena_bytes = layout.arena_bytes;
   header.arenas_at = layout.arenas_at;
   header.total_bytes = layout.total;
@@ -74,8 +77,27 @@ std::int64_t monotonic_ns() noexcept {
 }
 
 std::string describe_place(const StatusPage& page, std::int64_t now_ns) {
-  if (page.span[0] == 0) return "outside any span";
-  return fmt::format("in span '{}' for {:.1f} s", page.span, static_cast<double>(now_ns - page.span_since_ns.load()) * 1e-9);
+  if (static_cast<RankPhase>(page.phase.load()) == RankPhase::Left) return "it has ended";
+  const auto seconds_since = [&](std::int64_t then_ns) { return static_cast<double>(now_ns - then_ns) * 1e-9; };
+  const std::string stopped = seems_stopped(page, now_ns) ? fmt::format("stopped for {:.1f} s ", seconds_since(page.beat_ns)) : "";
+  if (page.span[0] == 0) return stopped + "outside any span";
+  return fmt::format("{}in span '{}' for {:.1f} s", stopped, page.span, seconds_since(page.span_since_ns));
+}
+
+bool seems_stopped(const StatusPage& page, std::int64_t now_ns) {
+  constexpr std::int64_t kSilent_ns = 1'500'000'000;  // of beats 20 times a second
+  return static_cast<RankPhase>(page.phase.load()) == RankPhase::Joined && now_ns - page.beat_ns > kSilent_ns;
+}
+
+bool waits(const StatusPage& page) {
+  const bool here = static_cast<RankPhase>(page.phase.load()) != RankPhase::Left && !seems_stopped(page, monotonic_ns());
+  return here && page.waiting_for[0] != 0;
+}
+
+std::string describe_cause(const AbortRecord& record) {
+  const std::string message(record.message, strnlen(record.message, sizeof record.message));
+  const std::string who = fmt::format("rank {}", record.rank);
+  return record.rank < 0 || message.starts_with(who + " ") ? message : fmt::format("{}: {}", who, message);
 }
 
 FileDescriptor Segment::create(int ranks) {
@@ -135,7 +157,7 @@ Segment::Segment(std::byte* base, std::size_t bytes, int ranks, bool threads)
 
 Segment::~Segment() { munmap(base_, bytes_); }
 
-void Segment::abort(int rank, int exit_code, Fault fault, const std::string& message) const noexcept {
+void Segment::abort(int rank, int exit_code, Fault fault, const std::string& message, bool said) const noexcept {
   AbortRecord& record = header().abort;
   std::uint32_t none = 0;
   if (record.state.compare_exchange_strong(none, 1)) {
@@ -144,6 +166,8 @@ void Segment::abort(int rank, int exit_code, Fault fault, const std::string& mes
     record.fault = static_cast<int>(fault);
     std::strncpy(record.message, message.c_str(), sizeof record.message - 1);
     record.state.store(2, std::memory_order_release);
+    // Before anyone is released: a process manager ends all ranks as soon as one ends badly.
+    if (!said && header().ranks_say_cause != 0) fmt::print(stderr, "lockstep: {}\n", describe_cause(record));
   }
   for (int r = 0; r < ranks(); ++r) ring(r);
 }

@@ -46,8 +46,14 @@ struct alignas(kLine) StatusPage {
 };
 enum class RankPhase : std::uint32_t { Starting, Joined, Left };
 
-/// "in span 'load batch' for 3.1 s", as the page says.
+/// "in span 'load batch' for 3.1 s", as the page says; that it has ended or does not run comes first.
 std::string describe_place(const StatusPage& page, std::int64_t now_ns);
+/// Whether the rank waits in a collective, as far as anyone can tell.
+bool waits(const StatusPage& page);
+/// Whether the rank's process has not run for so long that it must be stopped or starved.
+bool seems_stopped(const StatusPage& page, std::int64_t now_ns);
+/// The first cause as the user reads it: with the rank in front unless it starts with it.
+std::string describe_cause(const AbortRecord& record);
 
 struct alignas(kLine) Doorbell {
   std::atomic<std::uint32_t> rings;
@@ -58,6 +64,7 @@ struct SegmentHeader {
   std::uint64_t magic;
   char version[64];
   std::int32_t ranks;
+  std::int32_t usable_cpus;  // by all ranks together; each may be bound to fewer
   std::uint64_t arena_bytes;
   std::uint64_t arenas_at;
   std::uint64_t total_bytes;
@@ -65,6 +72,7 @@ struct SegmentHeader {
   AbortRecord abort;
   alignas(kLine) std::atomic<std::uint32_t> sleepers;
   std::atomic<std::uint32_t> fence_before_notify;  // a rank's kernel has no membarrier
+  std::atomic<std::uint32_t> ranks_say_cause;      // no launcher does: whoever sets the first cause says it
 };
 
 class Segment {
@@ -93,8 +101,9 @@ class Segment {
   std::byte* base() const noexcept { return base_; }
   std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Sets the first cause unless there is one already, and wakes every sleeper.
-  void abort(int rank, int exit_code, Fault fault, const std::string& message) const noexcept;
+  /// Sets the first cause unless there is one already, and wakes every sleeper. `said`: the
+  /// user has read it already, another host said it.
+  void abort(int rank, int exit_code, Fault fault, const std::string& message, bool said = false) const noexcept;
   bool aborted() const noexcept { return header().abort.state.load(std::memory_order_acquire) == 2; }
   /// Throws the first cause. Requires aborted().
   [[noreturn]] void throw_abort() const;

@@ -1,10 +1,11 @@
 // lockstep/comm/slot_exchange.h
 //
-// One exchange of small messages: every rank pushes a message (perhaps empty) to
-// every other and receives one from each. The stamp of a line carries the number
-// of the exchange and the fingerprint of the collective, so a payload and its
-// arrival are one cache-line transfer and no barrier is needed. A slot is used
-// again two exchanges later: by then its reader has answered the one between.
+// Small messages between two ranks, exchanged pairwise: each sends one (perhaps
+// empty) and takes the other's. The stamp of a line carries the number of the
+// exchange between the two and the fingerprint of the collective, so a payload and
+// its arrival are one cache-line transfer and no barrier is needed. There are two
+// slots per direction: a slot is used again two exchanges later, and by then its
+// reader has sent the message of the one between.
 #pragma once
 
 #include <algorithm>
@@ -14,49 +15,54 @@
 
 namespace lockstep::comm {
 
+/// Asks the processor to move a line that another core will read next out of this
+/// core's cache. A hint: processors without it do nothing.
+inline void hand_over(const void* line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("cldemote %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  (void)line;
+#endif
+}
+
 class SlotExchange {
  public:
-  SlotExchange() = default;
-  SlotExchange(int rank, std::uint64_t number, std::uint32_t fingerprint) noexcept
-      : rank_(rank), parity_(number & 1), stamp_(number << 32 | fingerprint) {}
+  enum class Arrival { Pending, Complete, Mismatch };
 
-  void push(const Channel& channel, int to, const std::byte* data, std::size_t bytes) const noexcept {
-    SlotLine* line = channel.slot(to, rank_, parity_);
+  SlotExchange() = default;
+  /// Exchange `number` between `rank` and `peer`, counted by both.
+  SlotExchange(const Channel& channel, int rank, int peer, std::uint64_t number, std::uint32_t fingerprint) noexcept
+      : out_(channel.slot(peer, rank, number & 1)), in_(channel.slot(rank, peer, number & 1)), stamp_(number << 32 | fingerprint) {}
+
+  void push(const std::byte* data, std::size_t bytes) const noexcept {
+    SlotLine* line = out_;
     for (; bytes > SlotLine::kPayload; ++line, data += SlotLine::kPayload, bytes -= SlotLine::kPayload) {
       std::memcpy(line->payload.data(), data, SlotLine::kPayload);
       line->stamp.store(stamp_, std::memory_order_release);
+      hand_over(line);
     }
     if (bytes > 0) std::memcpy(line->payload.data(), data, bytes);
     line->stamp.store(stamp_, std::memory_order_release);
+    hand_over(line);
   }
 
-  enum class Arrival { Pending, Complete, Mismatch };
-
-  /// Takes what has arrived from `from`; `taken` counts the bytes so far and is
-  /// `bytes` + 1 once an empty message has come.
-  Arrival pull(const Channel& channel, int from, std::byte* data, std::size_t bytes, std::size_t& taken) const noexcept {
-    const std::size_t wanted = std::max<std::size_t>(bytes, 1);
-    SlotLine* line = channel.slot(rank_, from, parity_) + taken / SlotLine::kPayload;
-    for (; taken < wanted; ++line) {
-      const std::uint64_t stamp = line->stamp.load(std::memory_order_acquire);
-      if (stamp != stamp_) {
-        const bool same_number = stamp >> 32 == stamp_ >> 32;
-        return same_number ? Arrival::Mismatch : Arrival::Pending;
-      }
-      if (bytes - taken >= SlotLine::kPayload && bytes > 0) {
-        std::memcpy(data + taken, line->payload.data(), SlotLine::kPayload);
-        taken += SlotLine::kPayload;
-      } else {
-        std::memcpy(data + taken, line->payload.data(), bytes - std::min(taken, bytes));
-        taken = wanted;
-      }
+  /// Takes the message to `data` once it is there.
+  Arrival pull(std::byte* data, std::size_t bytes) const noexcept {
+    // Lines are written in order: when the last is there all are, and their transfers
+    // overlap. Looking at the first would take it away from its writer.
+    const std::size_t full = bytes == 0 ? 0 : (bytes - 1) / SlotLine::kPayload;
+    const std::uint64_t stamp = in_[full].stamp.load(std::memory_order_acquire);
+    if (stamp != stamp_) return stamp >> 32 == stamp_ >> 32 ? Arrival::Mismatch : Arrival::Pending;
+    for (std::size_t line = 0; line < full; ++line, data += SlotLine::kPayload) {
+      std::memcpy(data, in_[line].payload.data(), SlotLine::kPayload);
     }
+    std::memcpy(data, in_[full].payload.data(), bytes - full * SlotLine::kPayload);
     return Arrival::Complete;
   }
 
  private:
-  int rank_ = 0;
-  std::uint64_t parity_ = 0;
+  SlotLine* out_ = nullptr;
+  const SlotLine* in_ = nullptr;
   std::uint64_t stamp_ = 0;
 };
 

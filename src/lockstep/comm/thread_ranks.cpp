@@ -1,7 +1,5 @@
 #include "lockstep/comm/thread_ranks.h"
 
-#include <unistd.h>
-
 #include <exception>
 #include <mutex>
 #include <numeric>
@@ -11,6 +9,7 @@
 #include "lockstep/comm/endpoint.h"
 #include "lockstep/comm/host_group.h"
 #include "lockstep/comm/segment.h"
+#include "lockstep/comm/watchdog.h"
 
 namespace lockstep::comm {
 
@@ -22,9 +21,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const 
   std::mutex mutex;
   std::exception_ptr first;
   const auto run = [&](int rank) {
-    StatusPage& page = segment->status(rank);
-    page.pid = getpid();
-    page.phase = static_cast<std::uint32_t>(RankPhase::Joined);
+    const Watchdog watchdog(segment, {.local_rank = rank});
     const auto record = [&](const std::string& message, int code, Fault fault) {
       {
         const std::lock_guard lock(mutex);
@@ -41,7 +38,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const 
     } catch (const std::exception& error) {
       record(error.what(), exit_code::kFailed, Fault::Internal);
     }
-    page.phase = static_cast<std::uint32_t>(RankPhase::Left);
+    segment->status(rank).phase = static_cast<std::uint32_t>(RankPhase::Left);
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run, rank);

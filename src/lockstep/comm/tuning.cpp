@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/comm/channel.h"
+#include "lockstep/comm/environment.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 
@@ -22,7 +23,7 @@ std::string cache_file(int local_ranks) {
 }  // namespace
 
 std::string Tuning::json() const {
-  return nlohmann::json{{"one_hop_bytes", one_hop_bytes}, {"two_hop_bytes", two_hop_bytes},
+  return nlohmann::json{{"doubling_bytes", doubling_bytes}, {"two_hop_bytes", two_hop_bytes},
                         {"inline_bytes", inline_bytes},   {"piece_bytes", piece_bytes},
                         {"window_bytes", window_bytes}}
       .dump();
@@ -38,7 +39,7 @@ Tuning Tuning::from_json(const std::string& text) {
     }
   };
   constexpr std::size_t kMost = std::size_t{1} << 40;
-  read("one_hop_bytes", tuning.one_hop_bytes, 0, kMost);
+  read("doubling_bytes", tuning.doubling_bytes, 0, kMost);
   read("two_hop_bytes", tuning.two_hop_bytes, 0, kMost);
   read("inline_bytes", tuning.inline_bytes, 0, kMost);
   read("piece_bytes", tuning.piece_bytes, 4096, kMost);
@@ -47,6 +48,7 @@ Tuning Tuning::from_json(const std::string& text) {
 }
 
 std::optional<Tuning> cached_tuning(int local_ranks) {
+  if (const auto given = environment::get(environment::kTuning)) return Tuning::from_json(*given);
   std::ifstream file(cache_file(local_ranks));
   if (!file) return std::nullopt;
   std::ostringstream text;
@@ -54,7 +56,7 @@ std::optional<Tuning> cached_tuning(int local_ranks) {
   return Tuning::from_json(text.str());
 }
 
-void cache_tuning(int local_ranks, const Tuning& tuning) {
+std::string cache_tuning(int local_ranks, const Tuning& tuning) {
   const std::string path = cache_file(local_ranks);
   const std::string aside = path + ".new";
   std::ofstream file(aside);
@@ -62,6 +64,7 @@ void cache_tuning(int local_ranks, const Tuning& tuning) {
   file.close();
   if (!file) fail(Fault::Io, fmt::format("cannot write {}", aside));
   std::filesystem::rename(aside, path);
+  return path;
 }
 
 }  // namespace lockstep::comm

@@ -12,23 +12,24 @@
 namespace lockstep::comm {
 
 struct Tuning {
-  /// All-reduce: every rank sends everything to everyone, up to this many bytes in all (ranks x size).
-  std::size_t one_hop_bytes = 4 << 10;
-  /// All-reduce through message slots, each rank reducing its slice, up to this size.
+  /// All-reduce by recursive doubling through message slots, up to this size; for powers of two of ranks.
+  std::size_t doubling_bytes = 2 << 10;
+  /// All-reduce through slots, each rank reducing its slice, up to this size; for other numbers of ranks.
   std::size_t two_hop_bytes = 8 << 10;
   /// Above this the communication thread takes a collective over.
   std::size_t inline_bytes = 1 << 20;
   /// Bulk work looks at the urgent lane after this many bytes.
   std::size_t piece_bytes = 1 << 20;
   /// Private memory is staged through windows of this size.
-  std::size_t window_bytes = 256 << 10;
+  std::size_t window_bytes = 512 << 10;
 
   std::string json() const;
   static Tuning from_json(const std::string& text);
 };
 
-/// The table cached for this host and number of local ranks, if there is one.
+/// The table in LOCKSTEP_TUNING, else the one cached for this host and number of local ranks.
 std::optional<Tuning> cached_tuning(int local_ranks);
-void cache_tuning(int local_ranks, const Tuning& tuning);
+/// Returns where it was written.
+std::string cache_tuning(int local_ranks, const Tuning& tuning);
 
 }  // namespace lockstep::comm

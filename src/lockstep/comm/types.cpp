@@ -13,6 +13,8 @@ const char* name_of(ReduceOp op) noexcept {
   return "unknown";
 }
 
+const char* name_of(Lane lane) noexcept { return lane == Lane::Urgent ? "urgent" : "bulk"; }
+
 const char* name_of(Collective collective) noexcept {
   switch (collective) {
     case Collective::Barrier: return "barrier";

@@ -33,6 +33,7 @@ inline constexpr int kLanes = 2;
 
 const char* name_of(ReduceOp op) noexcept;
 const char* name_of(Collective collective) noexcept;
+const char* name_of(Lane lane) noexcept;
 /// "float32", as NumPy and PyTorch print it.
 const char* name_of(c10::ScalarType type) noexcept;
 

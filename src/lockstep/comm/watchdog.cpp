@@ -38,7 +38,11 @@ Watchdog::Watchdog(std::shared_ptr<Segment> segment, Options options)
 }
 
 Watchdog::~Watchdog() {
-  stopping_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.notify_one();
   thread_.join();
   for (const int descriptor : peer_descriptors_) {
     if (descriptor >= 0) close(descriptor);
@@ -72,8 +76,8 @@ void Watchdog::look_after_peers() {
     }
     if (gone && static_cast<RankPhase>(page.phase.load()) == RankPhase::Joined) {
       segment_->abort(-1, exit_code::kFailed, Fault::Comm,
-                      fmt::format("process {} of local rank {} has died{}", page.pid.load(), peer,
-                                  page.span[0] != 0 ? fmt::format(" in span '{}'", page.span) : ""));
+                      fmt::format("rank {} (process {}) has died{}", options_.world_rank_of[static_cast<std::size_t>(peer)],
+                                  page.pid.load(), page.span[0] != 0 ? fmt::format(" in span '{}'", page.span) : ""));
     }
   }
 }
@@ -82,8 +86,11 @@ void Watchdog::run() {
   profile::name_thread("watchdog");
   pthread_setname_np(pthread_self(), "lockstep-watch");
   std::int64_t aborted_since_ns = 0;
-  while (!stopping_) {
-    std::this_thread::sleep_for(kBeat);
+  const auto stopped = [&] {
+    std::unique_lock lock(mutex_);
+    return stop_.wait_for(lock, kBeat, [this] { return stopping_; });
+  };
+  while (!stopped()) {
     publish_span();
     if (options_.watches_peers) look_after_peers();
     if (options_.also) options_.also();

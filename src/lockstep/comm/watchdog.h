@@ -6,9 +6,12 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "lockstep/comm/segment.h"
 
@@ -21,8 +24,9 @@ class Watchdog {
     double grace_s = 3;
     /// Whether to look after the processes of the other local ranks (no launcher does).
     bool watches_peers = false;
-    std::function<void()> also;              // called at each beat
-    std::function<void(int)> on_overdue;     // called with the exit code when the grace is over
+    std::vector<int> world_rank_of = {};           // by local rank, for messages about them
+    std::function<void()> also = nullptr;          // called at each beat
+    std::function<void(int)> on_overdue = nullptr;  // called with the exit code when the grace is over
   };
 
   /// Watches the thread that makes it.
@@ -40,7 +44,9 @@ class Watchdog {
   Options options_;
   const std::atomic<const char*>& watched_span_;
   std::vector<int> peer_descriptors_;
-  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopping_ = false;
   std::thread thread_;
 };
 

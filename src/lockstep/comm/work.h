@@ -23,7 +23,9 @@ class [[nodiscard]] Work {
 
   /// Blocks until the collective is done. Throws the first Error of any rank
   /// instead of waiting for a dead one. A second call returns at once.
-  void wait();
+  void wait() {
+    if (pending_) finish();
+  }
   /// Whether wait() would not block.
   bool done() const noexcept;
 
@@ -33,18 +35,11 @@ class [[nodiscard]] Work {
   void after(std::function<void()> step);
 
  private:
-  struct Steps;
-  Steps& steps();
+  struct Pending;
+  Pending& pending();
+  void finish();
 
-  std::shared_ptr<Endpoint> endpoint_;
-  std::shared_ptr<OperationQueue> queue_;
-  std::shared_ptr<Operation> operation_;
-  std::shared_ptr<Steps> steps_;
-};
-
-struct Work::Steps {
-  std::vector<Work> others;
-  std::vector<std::function<void()>> after;
+  std::shared_ptr<Pending> pending_;
 };
 
 }  // namespace lockstep::comm

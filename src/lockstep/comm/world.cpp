@@ -17,7 +17,9 @@ namespace {
 
 World self_world(const WorldOptions& options) {
   World world;
-  world.endpoint = std::make_shared<Endpoint>(Segment::for_threads(1), 0, EndpointOptions{0, {0}, options.timeout_s, options.comm_cpus, false});
+  auto segment = Segment::for_threads(1);
+  segment->header().ranks_say_cause = 1;
+  world.endpoint = std::make_shared<Endpoint>(std::move(segment), 0, EndpointOptions{0, {0}, options.timeout_s, options.comm_cpus, false});
   world.backend = std::make_unique<HostGroup>(world.endpoint);
   return world;
 }

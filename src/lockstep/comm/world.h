@@ -29,7 +29,7 @@ struct World {
   std::unique_ptr<Backend> backend;
   /// Ends every process of the run that is still there; the last resort after an abort.
   std::function<void(int exit_code)> kill_all;
-  /// Called once the world is no longer needed, after a good end only.
+  /// Called once the world is no longer needed, after a good end of all ranks only.
   std::function<void()> leave;
   /// Called now and then by the watchdog: liveness of what only this world knows.
   std::function<void()> watch;

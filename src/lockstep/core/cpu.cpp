@@ -86,8 +86,8 @@ Machine read_machine() {
   result.l1_bytes = cache_bytes(HWLOC_OBJ_L1CACHE);
   result.l2_bytes = cache_bytes(HWLOC_OBJ_L2CACHE);
   result.l3_bytes = cache_bytes(HWLOC_OBJ_L3CACHE);
-  result.memory_bytes = static_cast<std::int64_t>(hwloc_get_root_obj(topology())->total_memory);
-  if (result.memory_bytes == 0) result.memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  // Not hwloc's sum over NUMA nodes: it misses memory that a virtual machine was given after its start.
+  result.memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   return result;
 }
 

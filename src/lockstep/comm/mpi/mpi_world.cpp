@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -18,6 +19,7 @@
 #include "lockstep/comm/mpi/mpi_wire.h"
 #include "lockstep/comm/tuning.h"
 #include "lockstep/comm/world.h"
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/handle.h"
 #include "lockstep/core/version.h"
 
@@ -91,6 +93,7 @@ std::shared_ptr<Segment> share_segment(MPI_Comm host) {
     made = Segment::create(size);
     place[1] = made.get();
     segment = Segment::attach(made.get());
+    segment->header().ranks_say_cause = 1;
     if (const auto tuning = cached_tuning(size)) {
       std::strncpy(segment->header().calibration, tuning->json().c_str(), sizeof segment->header().calibration - 1);
     }
@@ -102,6 +105,11 @@ std::shared_ptr<Segment> share_segment(MPI_Comm host) {
     if (!file) fail_errno(fmt::format("cannot open the shared memory of process {}; do the ranks of this host run in different containers?", place[0]), errno);
     segment = Segment::attach(file.get());
   }
+  // mpirun may have bound each rank to a core of its own: count those of all.
+  std::array<unsigned char, 4096> mine{}, all{};
+  for (const int cpu : usable_cpus()) mine[static_cast<std::size_t>(cpu) % mine.size()] = 1;
+  check_mpi(MPI_Allreduce(mine.data(), all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_CHAR, MPI_MAX, host), "counting cores");
+  if (rank == 0) segment->header().usable_cpus = std::accumulate(all.begin(), all.end(), 0);
   check_mpi(MPI_Barrier(host), "sharing memory on the host");
   return segment;
 }
@@ -160,7 +168,6 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
     world.backend = std::move(local);  // one host: shared memory is all it takes
   }
   world.leave = [ours, control]() mutable {
-    MPI_Barrier(MPI_COMM_WORLD);
     control.reset();
     if (ours) MPI_Finalize();
   };
