@@ -171,7 +171,9 @@ void ControlChannel::read(Peer& peer) {
     handle(peer, *frame);
   }
   if (peer.received.broken()) lose(peer, "sent something that is not ours over the control channel");
-  if (ended && peer.socket) lose(peer, "has died: its control connection broke");
+  if (!ended || !peer.socket) return;
+  const int holder = peer.host < 0 ? -1 : options_.hosts[static_cast<std::size_t>(peer.host)].world_ranks.front();
+  lose(peer, fmt::format("has died: its control connection, held by rank {}, broke", holder));
 }
 
 void ControlChannel::handle(Peer& peer, const control::Frame& frame) {
@@ -257,8 +259,15 @@ std::vector<control::RankStatus> ControlChannel::local_statuses() const {
 std::vector<control::RankStatus> ControlChannel::all_statuses() const {
   auto result = local_statuses();
   const std::lock_guard lock(statuses_mutex_);
-  for (const auto& [rank, status] : statuses_) result.push_back({rank, status.waits, status.place});
+  for (const auto& [rank, status] : statuses_) result.push_back(as_of_now(rank, status));
   return result;
+}
+
+// A leader that is stopped, or whose host is, tells no news of its ranks: that is news too.
+control::RankStatus ControlChannel::as_of_now(int rank, const Status& status) const {
+  const double silent_s = static_cast<double>(monotonic_ns() - status.learned_ns) * 1e-9;
+  if (silent_s < 3 * options_.beat_s) return {rank, status.waits, status.place};
+  return {rank, false, fmt::format("its host silent for {:.1f} s, before that {}", silent_s, status.place)};
 }
 
 void ControlChannel::learn(const std::string& statuses) {
@@ -268,6 +277,7 @@ void ControlChannel::learn(const std::string& statuses) {
     if (std::find(mine.begin(), mine.end(), told.rank) != mine.end()) continue;
     Status& status = statuses_[told.rank];
     status.waits = told.waits;
+    status.learned_ns = monotonic_ns();
     status.place = std::move(told.place);
   }
 }
@@ -275,7 +285,9 @@ void ControlChannel::learn(const std::string& statuses) {
 std::string ControlChannel::elsewhere(int world_rank) const {
   const std::lock_guard lock(statuses_mutex_);
   const auto found = statuses_.find(world_rank);
-  return found == statuses_.end() || found->second.waits ? "" : found->second.place;
+  if (found == statuses_.end()) return "";
+  const auto status = as_of_now(world_rank, found->second);
+  return status.waits ? "" : status.place;
 }
 
 }  // namespace lockstep::comm

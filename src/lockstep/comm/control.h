@@ -74,7 +74,10 @@ class ControlChannel final : public RemoteStatus {
   struct Status {
     std::string place;
     bool waits = false;
+    std::int64_t learned_ns = 0;
   };
+  control::RankStatus as_of_now(int rank, const Status& status) const;
+
 
   void start();
   void run();

@@ -187,7 +187,7 @@ TEST_F(TwoHosts, NameTheHostThatDied) {
   say_and_hang_up(invitation, hello(invitation));
   const ControlChannel first(options(alpha, 0), std::move(listener));
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
-  EXPECT_EQ(cause(alpha), "host beta (rank 2) has died: its control connection broke");
+  EXPECT_EQ(cause(alpha), "host beta (rank 2) has died: its control connection, held by rank 2, broke");
   EXPECT_EQ(alpha->header().abort.rank, -1);
 }
 

@@ -139,6 +139,7 @@ class HostGroup final : public Backend {
   Channel channel_;
   std::shared_ptr<std::byte> owner_;
   std::array<LaneState, kLanes> lanes_;
+  const SlotCopy slot_copy_ = slot_copy();
   std::vector<std::uint64_t> exchanges_;  // with each peer
   // The all-reduce by doubling under way: ranks differing in bit `distance` exchange next.
   struct Doubling {

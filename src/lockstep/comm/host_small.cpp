@@ -47,13 +47,13 @@ bool HostGroup::fits_slots(const Request& request) const noexcept {
 inline void HostGroup::exchange(int peer, std::uint32_t fingerprint, const std::byte* data, std::size_t bytes,
                                 std::byte* place, std::size_t place_bytes) noexcept {
   const SlotExchange slots(channel_, rank_, peer, ++exchanges_[static_cast<std::size_t>(peer)], fingerprint);
-  slots.push(data, bytes);
+  slots.push(slot_copy_, data, bytes);
   parcel(peer) = {place, place_bytes, slots};
 }
 
 inline bool HostGroup::pulled(int peer, const Descriptor& descriptor) {
   Parcel& from = parcel(peer);
-  const auto arrival = from.exchange.pull(from.data, from.bytes);
+  const auto arrival = from.exchange.pull(slot_copy_, from.data, from.bytes);
   if (arrival == SlotExchange::Arrival::Mismatch) fail_mismatch(peer, descriptor);
   return arrival == SlotExchange::Arrival::Complete;
 }

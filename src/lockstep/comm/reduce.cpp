@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/instruction_set.h"
 #include "lockstep/comm/reduce_kernels.h"
 #include "lockstep/core/error.h"
 
@@ -42,18 +43,6 @@ KernelOp kernel_op(ReduceOp op) noexcept {
   return KernelOp::Sum;
 }
 
-KernelTable best_kernels() {
-#ifdef LOCKSTEP_X86_KERNELS
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
-    return kernel_avx512;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kernel_avx2;
-#endif
-  return kernel_baseline;
-}
-
 constexpr int kMaxTypes = 13;
 constexpr int kMaxOps = 4;
 constexpr int kMaxStages = 3;
@@ -61,7 +50,7 @@ using Kernels = std::array<std::array<std::array<Kernel, kMaxStages>, kMaxOps>, 
 
 const Kernels& kernels() {
   static const Kernels table = [] {
-    const KernelTable best = best_kernels();
+    const KernelTable best = by_instruction_set(kernel_baseline, kernel_avx2, kernel_avx512);
     Kernels result{};
     for (int type = 0; type < kMaxTypes; ++type) {
       for (int op = 0; op < kMaxOps; ++op) {

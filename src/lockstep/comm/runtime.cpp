@@ -138,6 +138,8 @@ void Runtime::write_trace() {
 int Runtime::abort(const Error& error) noexcept {
   const Segment& segment = world_->endpoint->segment();
   segment.abort(rank(), error.exit_code(), error.fault(), error.what());
+  // The other hosts shall hear of it before MPI sees this process gone and ends theirs its own way.
+  if (world_->size > world_->local_size) std::this_thread::sleep_for(std::chrono::milliseconds(300));
   // Unreadable while another rank writes its own.
   return segment.aborted() ? segment.header().abort.exit_code : error.exit_code();
 }

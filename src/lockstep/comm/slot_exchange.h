@@ -8,22 +8,13 @@
 // reader has sent the message of the one between.
 #pragma once
 
-#include <algorithm>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 
 #include "lockstep/comm/channel.h"
+#include "lockstep/comm/slot_copy.h"
 
 namespace lockstep::comm {
-
-/// Asks the processor to move a line that another core will read next out of this
-/// core's cache. A hint: processors without it do nothing.
-inline void hand_over(const void* line) noexcept {
-#if defined(__x86_64__)
-  asm volatile("cldemote %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  (void)line;
-#endif
-}
 
 class SlotExchange {
  public:
@@ -34,29 +25,16 @@ class SlotExchange {
   SlotExchange(const Channel& channel, int rank, int peer, std::uint64_t number, std::uint32_t fingerprint) noexcept
       : out_(channel.slot(peer, rank, number & 1)), in_(channel.slot(rank, peer, number & 1)), stamp_(number << 32 | fingerprint) {}
 
-  void push(const std::byte* data, std::size_t bytes) const noexcept {
-    SlotLine* line = out_;
-    for (; bytes > SlotLine::kPayload; ++line, data += SlotLine::kPayload, bytes -= SlotLine::kPayload) {
-      std::memcpy(line->payload.data(), data, SlotLine::kPayload);
-      line->stamp.store(stamp_, std::memory_order_release);
-      hand_over(line);
-    }
-    if (bytes > 0) std::memcpy(line->payload.data(), data, bytes);
-    line->stamp.store(stamp_, std::memory_order_release);
-    hand_over(line);
-  }
+  void push(const SlotCopy& copy, const std::byte* data, std::size_t bytes) const noexcept { copy.push(out_, data, bytes, stamp_); }
 
   /// Takes the message to `data` once it is there.
-  Arrival pull(std::byte* data, std::size_t bytes) const noexcept {
+  Arrival pull(const SlotCopy& copy, std::byte* data, std::size_t bytes) const noexcept {
     // Lines are written in order: when the last is there all are, and their transfers
     // overlap. Looking at the first would take it away from its writer.
     const std::size_t full = bytes == 0 ? 0 : (bytes - 1) / SlotLine::kPayload;
     const std::uint64_t stamp = in_[full].stamp.load(std::memory_order_acquire);
     if (stamp != stamp_) return stamp >> 32 == stamp_ >> 32 ? Arrival::Mismatch : Arrival::Pending;
-    for (std::size_t line = 0; line < full; ++line, data += SlotLine::kPayload) {
-      std::memcpy(data, in_[line].payload.data(), SlotLine::kPayload);
-    }
-    std::memcpy(data, in_[full].payload.data(), bytes - full * SlotLine::kPayload);
+    copy.pull(data, in_, bytes);
     return Arrival::Complete;
   }
 
