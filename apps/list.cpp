@@ -26,6 +26,7 @@ void add_all(std::vector<Entry>& entries, const std::string& kind) {
 }
 
 std::vector<Entry> all_entries() {
+  comm::load_plugins();
   std::vector<Entry> entries;
   add_all<comm::WorldRegistry>(entries, "back-end");
   return entries;

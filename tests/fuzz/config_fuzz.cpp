@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     only_usage_errors([&] { config.finish(); });
     read_all(config, "");
     only_usage_errors([&] { read_all(config, "optimizer"); });
-    (void)nlohmann::json::parse(config.json());
+    if (nlohmann::json::parse(config.json()).is_discarded()) std::abort();
     const auto written = config.toml();
     const auto again = [&] {
       try {

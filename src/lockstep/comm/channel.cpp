@@ -58,7 +58,8 @@ std::string Descriptor::text() const {
     const bool reduces = collective == Collective::AllReduce || collective == Collective::ReduceScatter ||
                          collective == Collective::Reduce;
     if (reduces) result += fmt::format(", {}", name_of(op));
-    if (root >= 0) result += fmt::format(", {} {}", collective == Collective::Send ? "to" : collective == Collective::Recv ? "from" : "root", root);
+    if (root >= 0 && collective == Collective::AllReduce) result += fmt::format(", {} shards", root);
+    else if (root >= 0) result += fmt::format(", {} {}", collective == Collective::Send ? "to" : collective == Collective::Recv ? "from" : "root", root);
     if (name[0] != 0) result += fmt::format(", '{}'", name.data());
     result += ')';
   }

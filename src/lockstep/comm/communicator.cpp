@@ -219,12 +219,15 @@ Work Communicator::issue(Request&& request, std::initializer_list<const Contiguo
 
 // ---- reductions ----------------------------------------------------------------------------------
 
-Work Communicator::all_reduce_(const at::Tensor& tensor, ReduceOp op, CallOptions options) {
+Work Communicator::all_reduce_(const at::Tensor& tensor, ReduceOp op, CallOptions options) { return all_reduce(tensor, op, options, 0); }
+
+Work Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, int shards) {
   check(tensor, "the tensor of all_reduce_");
   check_reducible(tensor.scalar_type(), op);
   const Contiguous buffer(tensor, Contiguous::Use::Write);
   Request request = prepare(Collective::AllReduce, tensor, tensor.numel(), options);
   request.descriptor.op = op;
+  if (shards > 0) request.descriptor.root = static_cast<std::int16_t>(shards);  // ranks must mean the same number
   request.output = buffer.bytes();
   return issue(std::move(request), {&buffer});
 }
@@ -278,6 +281,8 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
   constexpr int kManyShards = 1 << 20;
   const int share = kManyShards / shards_of_rank(kManyShards, size_, rank_).count;
   const int mine = static_cast<int>(shards.size());
+  constexpr int kMostShards = 1 << 14;
+  if (mine * std::int64_t{share} > kMostShards) fail(Fault::Usage, fmt::format("{} shards in all; at most {} are possible", mine * std::int64_t{share}, kMostShards));
   if (mine == 0 || (mine & (mine - 1)) != 0) {
     fail(Fault::Usage, fmt::format("{} shards on rank {}; a rank holds a power of two, see shards_of_rank", mine, rank_));
   }
@@ -299,7 +304,7 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
   void* const partial_output = partial.data_ptr();
   reduce_tree(reduction, {0, mine}, leaves, inputs, Stage::Elements, {&partial_output, 1}, Stage::Partials, partial.numel());
 
-  Work work = all_reduce_(partial, op == ReduceOp::Avg ? ReduceOp::Sum : op, options);
+  Work work = all_reduce(partial, op == ReduceOp::Avg ? ReduceOp::Sum : op, options, mine * share);
   work.after([result, partial, reduction] {
     const at::Tensor finished = result.is_contiguous() ? result : result.contiguous();
     const void* const input = partial.data_ptr();

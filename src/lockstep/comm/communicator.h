@@ -115,6 +115,8 @@ class Communicator {
   class Contiguous;
   Work issue(Request&& request, std::initializer_list<const Contiguous*> tensors);
   bool idle(Lane lane) const noexcept;
+  /// `shards`: of all ranks together, where all_reduce_shards calls it.
+  Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, int shards);
   Request prepare(Collective collective, const at::Tensor& tensor, std::int64_t count, const CallOptions& options) const;
   void check(const at::Tensor& tensor, const char* what) const;
   void check_peer(int peer, const char* what) const;

@@ -290,6 +290,9 @@ void Endpoint::communication_loop() {
         if (segment_->aborted()) segment_->throw_abort();
         if (operation->abandoned) fail(Fault::Comm, "the communicator was destroyed before its collective ended");
         if (operation->task_state.waiter == nullptr) {  // not begun
+          const Descriptor& descriptor = operation->request.descriptor;
+          operation->interval.emplace(name_of(descriptor.collective),
+                                      descriptor.count * static_cast<std::int64_t>(operation->request.element_bytes));
           begin(*operation, kSpinsBesideOthers);
           moved = true;
         } else if (operation->step()) {
@@ -298,6 +301,7 @@ void Endpoint::communication_loop() {
         }
         if (operation->task.done()) {
           settle(*operation);
+          operation->interval->end();
           finish(*queue, *operation, nullptr);
           moved = true;
         } else if (!moved) {

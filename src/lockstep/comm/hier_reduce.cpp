@@ -59,7 +59,7 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   const std::size_t partial_element = c10::elementSize(accumulate_type(descriptor.type));
   const TreeReduction reduction{descriptor.type, descriptor.op, size_};
   const bool to_all = descriptor.collective == Collective::AllReduce;
-  const int root_host = descriptor.root >= 0 ? host_of(descriptor.root) : -1;
+  const int root_host = descriptor.collective == Collective::Reduce ? host_of(descriptor.root) : -1;
   const auto range_of = [&](int owner) { return ranges[static_cast<std::size_t>(owner)]; };
   const auto new_buffer = [](std::size_t bytes) {
     return std::shared_ptr<std::byte>(new std::byte[std::max<std::size_t>(bytes, 1)], std::default_delete<std::byte[]>());

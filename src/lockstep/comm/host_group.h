@@ -7,7 +7,7 @@
 // staged through windows.
 //
 //   bytes moved per rank and element, n ranks:  in place  read 1, written 1
-//                                               staged    read 3, written 3
+//                                               staged    read 3, written 2 + 1/n
 #pragma once
 
 #include <memory>

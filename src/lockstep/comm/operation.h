@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "lockstep/comm/channel.h"
 #include "lockstep/comm/task.h"
 #include "lockstep/comm/types.h"
+#include "lockstep/profile/span.h"
 
 namespace lockstep::comm {
 
@@ -51,6 +53,7 @@ class Operation {
   std::atomic<bool> abandoned{false};
   std::int64_t waiting_since_ns = 0;  // 0: has not waited long enough to matter
   std::int64_t examined_ns = 0;
+  std::optional<profile::Interval> interval;  // on the communication thread, for the trace
 
   /// Runs to the next point where it must wait. False if it is still waiting there.
   /// Throws what the Task threw.

@@ -15,15 +15,22 @@ struct FrameCache {
   };
   std::array<Slot, 8> slots;
 
-  ~FrameCache() {
-    for (const Slot& slot : slots) ::operator delete(slot.frame);
-  }
+  ~FrameCache();
 };
 thread_local FrameCache frames;
+// A Runtime that is a static object performs its last collectives after the main
+// thread's own objects have gone.
+constinit thread_local bool frames_gone = false;
+
+FrameCache::~FrameCache() {
+  frames_gone = true;
+  for (const Slot& slot : slots) ::operator delete(slot.frame);
+}
 
 }  // namespace
 
 void* Task::promise_type::operator new(std::size_t bytes) {
+  if (frames_gone) return ::operator new(bytes);
   for (auto& slot : frames.slots) {
     if (slot.bytes == bytes && slot.frame != nullptr) return std::exchange(slot.frame, nullptr);
   }
@@ -31,6 +38,7 @@ void* Task::promise_type::operator new(std::size_t bytes) {
 }
 
 void Task::promise_type::operator delete(void* frame, std::size_t bytes) noexcept {
+  if (frames_gone) return ::operator delete(frame);
   for (auto& slot : frames.slots) {
     if (slot.frame == nullptr) {
       slot = {frame, bytes};

@@ -82,6 +82,14 @@ std::string detect_world() {
   return "self";
 }
 
+void load_plugins() noexcept {
+  try {
+    if (!WorldRegistry::instance().contains("mpi")) load_mpi_plugin();
+  } catch (const Error&) {
+    // Whoever asks for one of its worlds by name is told why.
+  }
+}
+
 World make_world(const std::string& name, const WorldOptions& options) {
   if ((name == "mpi" || name == "hier") && !WorldRegistry::instance().contains(name)) load_mpi_plugin();
   return WorldRegistry::instance().at("back-end", name)(options);

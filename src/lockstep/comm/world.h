@@ -42,6 +42,9 @@ using WorldRegistry = Registry<World(const WorldOptions&)>;
 /// the remedy under a process manager that cannot be spoken to.
 std::string detect_world();
 
+/// Registers the worlds of plug-ins too, where they can be loaded.
+void load_plugins() noexcept;
+
 /// A world from `name`, loading the MPI plug-in where it is needed.
 World make_world(const std::string& name, const WorldOptions& options);
 

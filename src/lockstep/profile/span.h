@@ -106,6 +106,25 @@ class Span {
   const detail::Mode clock_;
 };
 
+/// A stretch of time that need not nest: work that one thread carries forward in turns
+/// with others. Becomes an event as it ends; not the thread's current span.
+class Interval {
+ public:
+  explicit Interval(const char* name, std::int64_t bytes = 0)
+      : name_(name), bytes_(bytes), clock_(detail::mode.load(std::memory_order_relaxed)) {
+    if (clock_ != detail::Mode::Off) start_ = detail::ticks(clock_);
+  }
+  void end() const {
+    if (clock_ != detail::Mode::Off) detail::record(detail::attached(), detail::Kind::Span, name_, start_, detail::ticks(clock_), bytes_);
+  }
+
+ private:
+  const char* name_;
+  std::int64_t bytes_;
+  std::uint64_t start_ = 0;
+  detail::Mode clock_;
+};
+
 inline bool enabled() noexcept { return detail::mode.load(std::memory_order_relaxed) != detail::Mode::Off; }
 
 inline void mark(const char* name) {

@@ -45,6 +45,13 @@ bool initialise() {
   if (initialised != 0) {
     MPI_Query_thread(&provided);
   } else {
+#ifdef OPEN_MPI
+    // Its own words for this fill a page, and it ends the process.
+    const bool started_by_srun = environment::get("SLURM_STEP_ID") && !environment::get("OMPI_COMM_WORLD_SIZE");
+    if (started_by_srun && !environment::get("PMIX_RANK")) {
+      fail(Fault::Usage, "srun started this program with a process manager that Open MPI cannot speak to; use 'srun --mpi=pmix'");
+    }
+#endif
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting");
   }
   if (provided < MPI_THREAD_SERIALIZED) {
