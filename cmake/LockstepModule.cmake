@@ -1,8 +1,9 @@
 # lockstep_module(NAME SOURCES … [DEPENDS module …] [LIBRARIES target …])
 #   One folder under src/lockstep: an OBJECT library that goes into liblockstep.so
 #   whole (a static archive would drop self-registering files).
-# lockstep_test(FILE … [SOURCES helper …] [LABELS …] [TIMEOUT s] [LIBRARIES target …])
-#   One test program per file, the helpers in each; ctest sees each of its cases.
+# lockstep_test(FILE … [SOURCES helper …] [LABELS …] [TIMEOUT s] [SERIAL] [LIBRARIES target …])
+#   One test program per file, the helpers in each; ctest sees each of its cases. SERIAL:
+#   they have deadlines, so nothing runs beside them.
 
 function(lockstep_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
@@ -21,7 +22,10 @@ function(lockstep_test)
   if(NOT LOCKSTEP_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
+  if(NOT arg_SERIAL)
+    set(arg_SERIAL OFF)
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
@@ -35,7 +39,8 @@ function(lockstep_test)
     if("threads" IN_LIST arg_LABELS)
       set_property(GLOBAL APPEND PROPERTY LOCKSTEP_THREADS_TESTS ${name})
     endif()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 
+                         PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
   endforeach()
 endfunction()
 

@@ -82,7 +82,7 @@ void expect_death(int victim) {
   Misbehaving misbehaving(everywhere("loop", 0));
   ASSERT_TRUE(misbehaving.loops(kRanks)) << misbehaving.words();
   misbehaving.deed();
-  kill(misbehaving.rank(victim), SIGKILL);
+  misbehaving.signal(victim, SIGKILL);
   expect_told(misbehaving, kDeath_s, {});
   const std::string words = misbehaving.words(), rank = std::to_string(victim);
   EXPECT_TRUE(has(words, "lockstep: rank " + rank + " (process ") || has(words, "held by rank " + rank) ||
@@ -130,7 +130,7 @@ TEST_F(Hosts, RankThatIsStopped) {
     Misbehaving misbehaving(everywhere("loop", 0, kTimeout_s));
     ASSERT_TRUE(misbehaving.loops(kRanks)) << misbehaving.words();
     misbehaving.deed();
-    kill(misbehaving.rank(victim), SIGSTOP);
+    misbehaving.signal(victim, SIGSTOP);
     expect_told(misbehaving, kTimeout_s + kGrace_s + kDisagreement_s, {" has waited 4.", "rank " + std::to_string(victim) + " "});
     EXPECT_TRUE(has(misbehaving.words(), "stopped for ") || has(misbehaving.words(), "silent for ")) << misbehaving.words();
     EXPECT_TRUE(has(misbehaving.words(), "in span '")) << misbehaving.words();

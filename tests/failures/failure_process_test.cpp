@@ -78,7 +78,7 @@ TEST(Processes, OfWhichOneIsKilledInALargeAllReduce) {
     Misbehaving misbehaving(launch("loop"));
     ASSERT_TRUE(misbehaving.loops(kRanks)) << misbehaving.words();
     misbehaving.deed();
-    kill(misbehaving.rank(victim), SIGKILL);
+    misbehaving.signal(victim, SIGKILL);
     const std::string cause = "rank " + std::to_string(victim) + " (process ";
     expect_told(misbehaving, kDeath_s, {cause, "was killed by signal 9 (Killed) in span "});
     expect_said_once(misbehaving, cause);
@@ -90,7 +90,7 @@ TEST(Processes, OfWhichOneIsStoppedInALargeAllReduce) {
   Misbehaving misbehaving(launch("loop"));
   ASSERT_TRUE(misbehaving.loops(kRanks)) << misbehaving.words();
   misbehaving.deed();
-  kill(misbehaving.rank(1), SIGSTOP);
+  misbehaving.signal(1, SIGSTOP);
   expect_told(misbehaving, kTimeout_s + kGrace_s + kDisagreement_s,
               {" has waited 2.", "rank 1 (process ", ", stopped for ", "in span '"});
   EXPECT_EQ(misbehaving.expect_nothing_left(), 1);

@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include "misbehaving.h"
 
 #include <chrono>
@@ -57,6 +59,12 @@ pid_t Misbehaving::rank(int rank) const {
     }
   }
   return -1;
+}
+
+void Misbehaving::signal(int rank, int number) const {
+  const pid_t process = this->rank(rank);
+  ASSERT_GT(process, 0) << "rank " << rank << " is not there";
+  kill(process, number);
 }
 
 void Misbehaving::deed() { deed_s_ = now_s(); }

@@ -24,6 +24,8 @@ class Misbehaving {
   bool loops(int ranks) const { return run_.waits_for("looping ", ranks); }
   /// The process of `rank` as this machine numbers it, wherever it runs; -1 if it has gone.
   pid_t rank(int rank) const;
+  /// Sends a signal to the process of `rank`, which must be there: kill() takes -1 for everybody.
+  void signal(int rank, int number) const;
   /// Starts the clock. Without it, it starts when the culprit says "deed".
   void deed();
   /// Seconds from the deed to the end of the last rank, -1 if one runs on after `timeout_s`.

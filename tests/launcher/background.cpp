@@ -91,10 +91,12 @@ std::string Background::errors() const { return contents(errors_.get()); }
 std::vector<pid_t> Background::processes() const {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const int process = std::atoi(entry.path().filename().c_str());
+    if (process <= 0) continue;
     std::ifstream file(entry.path() / "environ");
     const std::string environment(std::istreambuf_iterator<char>(file), {});
     if (occurrences('\0' + environment, '\0' + mark_ + '\0') > 0) {
-      found.push_back(static_cast<pid_t>(std::atoi(entry.path().filename().c_str())));
+      found.push_back(static_cast<pid_t>(process));
     }
   }
   return found;
