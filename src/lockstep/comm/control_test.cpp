@@ -119,13 +119,13 @@ struct TwoHosts : ::testing::Test {
 };
 
 TEST_F(TwoHosts, TellEachOtherWhereTheirRanksAre) {
-  std::strcpy(beta->status(0).span, "load batch");
+  beta->status(0).span.set("load batch");
   const ControlChannel first(options(alpha, 0), std::move(listener));
   const ControlChannel second(options(beta, 1), invitation);
   EXPECT_TRUE(happens([&] { return first.elsewhere(2).starts_with("in span 'load batch' for "); }))
       << first.elsewhere(2);
   EXPECT_TRUE(happens([&] { return second.elsewhere(1) == "outside any span"; }));
-  std::strcpy(beta->status(0).waiting_for, "barrier #0");
+  beta->status(0).waiting_for.set("barrier #0");
   EXPECT_TRUE(happens([&] { return first.elsewhere(2).empty(); }));
 }
 

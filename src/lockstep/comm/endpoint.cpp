@@ -110,11 +110,12 @@ void Endpoint::examine(Operation& operation) const {
   operation.examined_ns = now;
   const Descriptor& descriptor = operation.request.descriptor;
   StatusPage& page = segment_->status(local_rank_);
-  if (page.waiting_for[0] == 0) std::strncpy(page.waiting_for, descriptor.text().c_str(), sizeof page.waiting_for - 1);
+  if (page.waiting_for.empty()) page.waiting_for.set(descriptor.text());
   operation.backend.examine(operation);
 
   const double waited_s = static_cast<double>(now - operation.waiting_since_ns) * 1e-9;
-  if (options_.timeout_s <= 0 || waited_s < options_.timeout_s) return;
+  // A rank may take its time between its last collective and its end.
+  if (options_.timeout_s <= 0 || waited_s < options_.timeout_s || descriptor.ends_run()) return;
   std::string who = operation.backend.absentees(operation);
   if (who.empty()) who = "every rank has called it, but it does not end";
   fail_for_all(fmt::format("rank {} has waited {:.1f} s in {}: {}", options_.world_rank, waited_s, descriptor.text(), who));
@@ -157,7 +158,7 @@ void Endpoint::settle(Operation& operation) const {
 void Endpoint::waits_no_more(Operation& operation) const {
   if (operation.waiting_since_ns == 0) return;
   operation.waiting_since_ns = 0;
-  segment_->status(local_rank_).waiting_for[0] = 0;
+  segment_->status(local_rank_).waiting_for.clear();
 }
 
 void Endpoint::outlive(const at::Tensor& tensor) const {
@@ -165,6 +166,8 @@ void Endpoint::outlive(const at::Tensor& tensor) const {
 }
 
 void Endpoint::run(Operation& operation) {
+  // Peers that have not heard yet still read what this rank announced last.
+  if (segment_->aborted()) segment_->throw_abort();
   begin(operation, spins_);
   Operation* const alone = &operation;
   for (int rounds = 0; !operation.task.done();) {

@@ -427,6 +427,17 @@ TEST_P(Failure, TimeOutNamesTheMissingRankAndItsSpan) {
   }
 }
 
+// Only a wait for a collective is limited, not the time until the last rank ends.
+TEST_P(Failure, SlowEndIsNone) {
+  Ranks ranks = GetParam();
+  ranks.timeout_s = 0.3;
+  const Ending ending = ending_of(ranks, [&](Communicator& group) {
+    all_reduce(group, 10);
+    if (group.rank() == odd_one()) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  });
+  EXPECT_EQ(ending.thrown, "");
+}
+
 // ---- works and communicators that go first -------------------------------------------------------
 
 TEST_P(Failure, DroppedWorkGoesOn) {

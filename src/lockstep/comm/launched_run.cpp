@@ -229,9 +229,8 @@ class LaunchedRun {
     text += process.end->killed ? "was killed by " + name_of_signal(process.end->code)
                                 : fmt::format("ended with exit code {}", process.end->code);
     const StatusPage& page = segment_->status(rank);
-    const auto known = [](const auto& place) { return std::string(place, strnlen(place, sizeof place)); };
-    if (const auto span = known(page.span); !span.empty()) text += fmt::format(" in span '{}'", span);
-    if (const auto call = known(page.waiting_for); !call.empty()) text += fmt::format(" while waiting in {}", call);
+    if (!page.span.empty()) text += fmt::format(" in span '{}'", page.span.get());
+    if (!page.waiting_for.empty()) text += fmt::format(" while waiting in {}", page.waiting_for.get());
     return text;
   }
 

@@ -80,8 +80,8 @@ std::string describe_place(const StatusPage& page, std::int64_t now_ns) {
   if (static_cast<RankPhase>(page.phase.load()) == RankPhase::Left) return "it has ended";
   const auto seconds_since = [&](std::int64_t then_ns) { return static_cast<double>(now_ns - then_ns) * 1e-9; };
   const std::string stopped = seems_stopped(page, now_ns) ? fmt::format("stopped for {:.1f} s ", seconds_since(page.beat_ns)) : "";
-  if (page.span[0] == 0) return stopped + "outside any span";
-  return fmt::format("{}in span '{}' for {:.1f} s", stopped, page.span, seconds_since(page.span_since_ns));
+  if (page.span.empty()) return stopped + "outside any span";
+  return fmt::format("{}in span '{}' for {:.1f} s", stopped, page.span.get(), seconds_since(page.span_since_ns));
 }
 
 bool seems_stopped(const StatusPage& page, std::int64_t now_ns) {
@@ -91,7 +91,7 @@ bool seems_stopped(const StatusPage& page, std::int64_t now_ns) {
 
 bool waits(const StatusPage& page) {
   const bool here = static_cast<RankPhase>(page.phase.load()) != RankPhase::Left && !seems_stopped(page, monotonic_ns());
-  return here && page.waiting_for[0] != 0;
+  return here && !page.waiting_for.empty();
 }
 
 std::string describe_cause(const AbortRecord& record) {

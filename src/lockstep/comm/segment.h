@@ -8,12 +8,14 @@
 // start.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/core/error.h"
@@ -33,6 +35,30 @@ struct AbortRecord {
   char message[3072];
 };
 
+/// A short text that one rank changes while others read it. It may be torn then: it is
+/// for people.
+template <std::size_t kBytes>
+class StatusText {
+ public:
+  void set(std::string_view text) noexcept {
+    for (std::size_t i = 0; i < kBytes; ++i) characters_[i].store(i < text.size() && i + 1 < kBytes ? text[i] : '\0', std::memory_order_relaxed);
+  }
+  void clear() noexcept { characters_[0].store('\0', std::memory_order_relaxed); }
+  bool empty() const noexcept { return characters_[0].load(std::memory_order_relaxed) == '\0'; }
+  std::string get() const {
+    std::string text;
+    for (const auto& character : characters_) {
+      const char value = character.load(std::memory_order_relaxed);
+      if (value == '\0') break;
+      text += value;
+    }
+    return text;
+  }
+
+ private:
+  std::array<std::atomic<char>, kBytes> characters_;
+};
+
 /// What a rank tells the others about itself. Texts may be torn while they change:
 /// they are for people.
 struct alignas(kLine) StatusPage {
@@ -41,8 +67,8 @@ struct alignas(kLine) StatusPage {
   std::atomic<std::int64_t> beat_ns;      // when the rank's watchdog last ran, CLOCK_MONOTONIC
   std::atomic<std::int64_t> span_since_ns;
   std::atomic<const char*> span_source;   // the rank's own pointer, to see that it changed
-  char span[96];
-  char waiting_for[192];                  // the collective the rank waits in; empty if none
+  StatusText<96> span;
+  StatusText<192> waiting_for;            // the collective the rank waits in; empty if none
 };
 enum class RankPhase : std::uint32_t { Starting, Joined, Left };
 

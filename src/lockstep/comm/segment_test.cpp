@@ -45,9 +45,9 @@ TEST(Segment, IsSharedByAllWhoAttach) {
   EXPECT_FALSE(other->threads());
   EXPECT_NE(one->base(), other->base());
   one->status(2).pid = 1234;
-  std::strcpy(one->status(2).span, "load batch");
+  one->status(2).span.set("load batch");
   EXPECT_EQ(other->status(2).pid, 1234);
-  EXPECT_STREQ(other->status(2).span, "load batch");
+  EXPECT_EQ(other->status(2).span.get(), "load batch");
   one->arena(1)[one->arena_bytes() - 1] = std::byte{7};
   EXPECT_EQ(other->arena(1)[other->arena_bytes() - 1], std::byte{7});
   EXPECT_LE(other->arena(2) + other->arena_bytes(), other->base() + other->bytes());
@@ -146,7 +146,7 @@ TEST(Segment, SaysWhereARankIs) {
   const auto segment = Segment::for_threads(1);
   StatusPage& page = segment->status(0);
   EXPECT_EQ(describe_place(page, 0), "outside any span");
-  std::strcpy(page.span, "load batch");
+  page.span.set("load batch");
   page.span_since_ns = 2 * kSecond;
   EXPECT_EQ(describe_place(page, 5 * kSecond + kSecond / 10), "in span 'load batch' for 3.1 s");
 }

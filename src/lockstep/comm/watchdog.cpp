@@ -56,7 +56,7 @@ void Watchdog::publish_span() {
   if (span == page.span_source.load(std::memory_order_relaxed)) return;
   page.span_source.store(span, std::memory_order_relaxed);
   page.span_since_ns = monotonic_ns();
-  std::strncpy(page.span, span != nullptr ? span : "", sizeof page.span - 1);
+  page.span.set(span != nullptr ? span : "");
 }
 
 void Watchdog::look_after_peers() {
@@ -77,7 +77,7 @@ void Watchdog::look_after_peers() {
     if (gone && static_cast<RankPhase>(page.phase.load()) == RankPhase::Joined) {
       segment_->abort(-1, exit_code::kFailed, Fault::Comm,
                       fmt::format("rank {} (process {}) has died{}", options_.world_rank_of[static_cast<std::size_t>(peer)],
-                                  page.pid.load(), page.span[0] != 0 ? fmt::format(" in span '{}'", page.span) : ""));
+                                  page.pid.load(), page.span.empty() ? "" : fmt::format(" in span '{}'", page.span.get())));
     }
   }
 }
