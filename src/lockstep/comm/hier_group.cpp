@@ -127,6 +127,7 @@ void HierGroup::examine(const Operation& operation) {
   const Descriptor& mine = operation.request.descriptor;
   local_->examine(operation, peer_of_message(mine));
   if (!leads() || mine.pairwise()) return;
+  const std::lock_guard lock(reports_mutex_);
   const auto receive_next = [&](int host) {
     Report report{host, std::make_shared<Descriptor>(), nullptr};
     report.message = wire_->receive(wire_group_, Wire::kControl, world_rank(ranks_on(host).front()), report.descriptor.get(),

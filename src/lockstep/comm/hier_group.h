@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "lockstep/comm/backend.h"
@@ -112,6 +113,7 @@ class HierGroup final : public Backend {
     std::shared_ptr<Descriptor> descriptor;
     std::unique_ptr<Wire::Message> message;
   };
+  std::mutex reports_mutex_;  // the calling and the communication thread may both wait
   std::vector<Report> reports_;
   std::vector<std::unique_ptr<Wire::Message>> sent_reports_;
   std::uint64_t reported_ = 0;  // the sequence reported last, plus one
