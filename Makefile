@@ -31,7 +31,7 @@ bench: build  ## all-reduce beside its peers, on 2 ranks (BENCH_ARGS=...)
 
 format: setup_flags = --format
 format: setup  ## lay out our sources; CHECK=1 only fails on a difference
-	$(CLANG_FORMAT) $(if $(CHECK),--dry-run --Werror,-i) $(sources)
+	@$(CLANG_FORMAT) $(if $(CHECK),--dry-run --Werror,-i) $(sources)
 
 fuzz: setup_flags = --fuzz
 fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60

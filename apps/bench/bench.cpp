@@ -1,6 +1,5 @@
-#include "commands.h"
-
 #include "bench/benches.h"
+#include "commands.h"
 
 namespace lockstep::apps {
 

@@ -58,10 +58,12 @@ class Bench {
   }
 
  private:
-  std::vector<std::vector<double>> run(const std::string& variant, const Tuning& table, const std::vector<TimedItem>& items) const {
+  std::vector<std::vector<double>> run(const std::string& variant, const Tuning& table,
+                                       const std::vector<TimedItem>& items) const {
     const std::string program = own_program();
-    std::vector<std::string> command{program, "launch", "-n", std::to_string(options_.ranks), "--", program, "bench",
-                                     "allreduce-worker", "--variant", variant};
+    std::vector<std::string> command{program,     "launch", "-n",    std::to_string(options_.ranks),
+                                     "--",        program,  "bench", "allreduce-worker",
+                                     "--variant", variant};
     for (const auto& item : items) command.push_back(to_text(item));
     setenv(comm::environment::kTuning, table.json().c_str(), 1);
     const auto outcome = run_process(command, 120);
@@ -70,7 +72,8 @@ class Bench {
     for (const auto& line : split(outcome.output, '\n')) {
       if (auto calls = parse_line(line)) result.push_back(std::move(calls->seconds));
     }
-    if (outcome.exit_code != 0 || result.size() != items.size()) fail(Fault::Comm, "calibration: " + reason_of(outcome));
+    if (outcome.exit_code != 0 || result.size() != items.size())
+      fail(Fault::Comm, "calibration: " + reason_of(outcome));
     return result;
   }
 
@@ -78,7 +81,8 @@ class Bench {
 };
 
 /// The largest size up to which `small` keeps being the faster one.
-std::size_t hand_over(const std::vector<TimedItem>& items, const std::vector<double>& small, const std::vector<double>& large) {
+std::size_t hand_over(const std::vector<TimedItem>& items, const std::vector<double>& small,
+                      const std::vector<double>& large) {
   std::size_t result = 0;
   for (std::size_t item = 0; item < items.size() && small[item] <= large[item]; ++item) {
     result = static_cast<std::size_t>(items[item].bytes);
@@ -102,7 +106,8 @@ void run(Options options) {
   Tuning best;
 
   // Through message slots, or in place from the first byte on?
-  const std::vector<TimedItem> small_items{{512, 500}, {1024, 500}, {2048, 500}, {4096, 500}, {8192, 300}, {16384, 300}};
+  const std::vector<TimedItem> small_items{{512, 500},  {1024, 500}, {2048, 500},
+                                           {4096, 500}, {8192, 300}, {16384, 300}};
   Tuning slots = defaults, in_place = defaults;
   slots.doubling_bytes = slots.two_hop_bytes = 1 << 20;  // as far as slots go
   in_place.doubling_bytes = in_place.two_hop_bytes = 0;
@@ -110,8 +115,10 @@ void run(Options options) {
   const std::size_t slot_limit = hand_over(small_items, small[0], small[1]);
   const bool doubles = (options.ranks & (options.ranks - 1)) == 0;
   (doubles ? best.doubling_bytes : best.two_hop_bytes) = slot_limit;
-  if (doubles) say("doubling_bytes", defaults.doubling_bytes, best.doubling_bytes);
-  else say("two_hop_bytes", defaults.two_hop_bytes, best.two_hop_bytes);
+  if (doubles)
+    say("doubling_bytes", defaults.doubling_bytes, best.doubling_bytes);
+  else
+    say("two_hop_bytes", defaults.two_hop_bytes, best.two_hop_bytes);
 
   // By the caller, or by the communication thread?
   const std::vector<TimedItem> middle_items{{64 << 10, 100}, {256 << 10, 100}, {1 << 20, 60}, {4 << 20, 20}};
@@ -136,7 +143,8 @@ void run(Options options) {
     for (const double value : seconds) sum += std::log(value);
     return sum;
   };
-  const auto fastest = std::min_element(staged.begin(), staged.end(), [&](const auto& a, const auto& b) { return score(a) < score(b); });
+  const auto fastest =
+      std::min_element(staged.begin(), staged.end(), [&](const auto& a, const auto& b) { return score(a) < score(b); });
   best.window_bytes = tables[static_cast<std::size_t>(fastest - staged.begin())].window_bytes;
   say("window_bytes", defaults.window_bytes, best.window_bytes);
 
@@ -148,7 +156,8 @@ void run(Options options) {
 void add_bench_calibrate(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("calibrate", "Measure once which algorithm is best at which size on this host");
-  command->add_option("-n", options->ranks, "Ranks on the host (default: one per usable core)")->check(CLI::NonNegativeNumber);
+  command->add_option("-n", options->ranks, "Ranks on the host (default: one per usable core)")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--rounds", options->rounds, "Rounds of each comparison")->capture_default_str();
   command->footer("Example:\n  lockstep bench calibrate -n 16");
   command->callback([options] { run(*options); });

@@ -54,10 +54,14 @@ struct Range {
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else
+      out += c;
   }
   return out;
 }
@@ -68,9 +72,10 @@ std::string text_at(double x, double y, const char* anchor, const std::string& t
 }
 
 std::string straight(double x1, double y1, double x2, double y2, const Style& style) {
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
-                     "stroke-width=\"{}\" stroke-dasharray=\"{}\"/>\n",
-                     x1, y1, x2, y2, style.color, style.width, style.dashes);
+  return fmt::format(
+      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
+      "stroke-width=\"{}\" stroke-dasharray=\"{}\"/>\n",
+      x1, y1, x2, y2, style.color, style.width, style.dashes);
 }
 
 std::vector<Style> styles_of(const std::vector<Participant>& participants) {
@@ -104,12 +109,13 @@ std::string curve(const std::vector<std::pair<double, double>>& points, const Ax
   std::string corners, dots;
   for (const auto& [bytes, seconds] : points) {
     corners += fmt::format("{:.1f},{:.1f} ", x(bytes), y(seconds));
-    dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\"/>\n", x(bytes), y(seconds),
-                        style.color);
+    dots +=
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\"/>\n", x(bytes), y(seconds), style.color);
   }
-  return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
-                     "stroke-dasharray=\"{}\" stroke-linejoin=\"round\"/>\n{}",
-                     corners, style.color, style.width, style.dashes, dots);
+  return fmt::format(
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
+      "stroke-dasharray=\"{}\" stroke-linejoin=\"round\"/>\n{}",
+      corners, style.color, style.width, style.dashes, dots);
 }
 
 std::string grid(const Report& report, const Axis& x, const Axis& y, const Range& seconds) {
@@ -137,10 +143,11 @@ std::string svg_plot(const Report& report, const std::string& title) {
       seconds.include(time);
     }
   }
-  std::string out = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-                                "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333333\">\n"
-                                "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-                                kWidth, kHeight);
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333333\">\n"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+      kWidth, kHeight);
   out += text_at(kLeft, 30, "start", title, " font-size=\"16\" font-weight=\"bold\"");
   if (bytes.high == 0) return out + text_at(kLeft, kTop + 20, "start", "nothing was measured") + "</svg>\n";
 

@@ -45,10 +45,14 @@ class Reader {
     std::array<char, 65536> chunk;
     while (!ended_) {
       const auto got = read(descriptor_, chunk.data(), chunk.size());
-      if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
-      else if (got < 0 && errno == EINTR) continue;
-      else if (got < 0 && errno == EAGAIN) return;
-      else ended_ = true;
+      if (got > 0)
+        text.append(chunk.data(), static_cast<std::size_t>(got));
+      else if (got < 0 && errno == EINTR)
+        continue;
+      else if (got < 0 && errno == EAGAIN)
+        return;
+      else
+        ended_ = true;
     }
   }
 

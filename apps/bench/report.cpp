@@ -16,10 +16,12 @@ namespace {
 
 nlohmann::json machine_json() {
   const Machine& here = machine();
-  return {{"host", here.host},           {"cpu_model", here.cpu_model}, {"packages", here.packages},
-          {"cores", here.cores},         {"cpus", here.cpus},           {"numa_nodes", here.numa_nodes},
-          {"l1_bytes", here.l1_bytes},   {"l2_bytes", here.l2_bytes},   {"l3_bytes", here.l3_bytes},
-          {"memory_bytes", here.memory_bytes}, {"kernel", here.kernel}};
+  return {{"host", here.host},         {"cpu_model", here.cpu_model},
+          {"packages", here.packages}, {"cores", here.cores},
+          {"cpus", here.cpus},         {"numa_nodes", here.numa_nodes},
+          {"l1_bytes", here.l1_bytes}, {"l2_bytes", here.l2_bytes},
+          {"l3_bytes", here.l3_bytes}, {"memory_bytes", here.memory_bytes},
+          {"kernel", here.kernel}};
 }
 
 /// The keys that say what a row or a ratio is about; those that do not apply are left out.
@@ -116,8 +118,8 @@ std::vector<Ratio> Report::ratios() const {
       if (best == nullptr || median(peer.seconds) < median(best->seconds)) best = &peer;
     }
     if (best == nullptr) continue;
-    ratios.push_back({ours.participant, ours.workload, label(best->participant),
-                      median(best->seconds) / median(ours.seconds)});
+    ratios.push_back(
+        {ours.participant, ours.workload, label(best->participant), median(best->seconds) / median(ours.seconds)});
   }
   return ratios;
 }

@@ -82,8 +82,8 @@ bool LiveTable::fits(const std::string& text) const {
   winsize size{};
   if (ioctl(fileno(out_), TIOCGWINSZ, &size) != 0) return false;
   const auto lines = split(text, '\n');
-  const auto widest = std::max_element(lines.begin(), lines.end(),
-                                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto widest =
+      std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
   return widest->size() < size.ws_col && lines.size() < size.ws_row;
 }
 

@@ -1,10 +1,10 @@
 // oneCCL's all-reduce on CPUs, timed: mpirun -n RANKS allreduce_ccl BYTES:REPS…
 // MPI hands round the address of the key-value store and gives the barrier.
-#include "mpi_timing.h"
-
 #include <exception>
 
 #include <oneapi/ccl.hpp>
+
+#include "mpi_timing.h"
 
 namespace {
 

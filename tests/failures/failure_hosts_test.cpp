@@ -19,12 +19,14 @@ namespace {
 
 constexpr int kRanks = 8;
 constexpr double kDisagreement_s = 2;
-constexpr double kDeath_s = 10;  // across hosts
+constexpr double kDeath_s = 10;   // across hosts
 constexpr double kTimeout_s = 4;  // news of ranks on other hosts take up to 2.5 s
 constexpr double kGrace_s = 3;
 
-std::vector<std::string> mpirun(std::vector<std::string> options, const std::string& mode, int culprit, double timeout_s = 60) {
-  std::vector<std::string> command = {LOCKSTEP_HOSTS, "mpirun", "--bind-to", "none", "-x", "LOCKSTEP_TIMEOUT=" + std::to_string(timeout_s)};
+std::vector<std::string> mpirun(std::vector<std::string> options, const std::string& mode, int culprit,
+                                double timeout_s = 60) {
+  std::vector<std::string> command = {LOCKSTEP_HOSTS, "mpirun", "--bind-to",
+                                      "none",         "-x",     "LOCKSTEP_TIMEOUT=" + std::to_string(timeout_s)};
   command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), {LOCKSTEP_MISBEHAVE, mode, std::to_string(culprit)});
   return command;
@@ -35,7 +37,9 @@ std::vector<std::string> everywhere(const std::string& mode, int culprit, double
 }
 
 /// Does something to the hosts themselves. Not as a Background: what it starts must stay.
-void hosts(const std::string& arguments) { ASSERT_EQ(std::system((LOCKSTEP_HOSTS " " + arguments).c_str()), 0) << arguments; }
+void hosts(const std::string& arguments) {
+  ASSERT_EQ(std::system((LOCKSTEP_HOSTS " " + arguments).c_str()), 0) << arguments;
+}
 
 class Hosts : public ::testing::Test {
  protected:
@@ -47,7 +51,8 @@ class Hosts : public ::testing::Test {
 void expect_disagreement(const std::string& mode, int culprit, const std::string& ours, const std::string& theirs) {
   SCOPED_TRACE(mode);
   Misbehaving misbehaving(everywhere(mode, culprit));
-  expect_told(misbehaving, kDisagreement_s, {"rank " + std::to_string(culprit) + " called " + theirs, ours, "in the same order"});
+  expect_told(misbehaving, kDisagreement_s,
+              {"rank " + std::to_string(culprit) + " called " + theirs, ours, "in the same order"});
   EXPECT_GE(occurrences(misbehaving.words(), "lockstep: rank "), 1) << misbehaving.words();
   misbehaving.expect_nothing_left();
 }
@@ -65,7 +70,8 @@ TEST_F(Hosts, RanksThatDisagree) {
 
 TEST_F(Hosts, RankThatEndsEarly) {
   Misbehaving misbehaving(everywhere("leave", 5));
-  expect_told(misbehaving, kDisagreement_s, {"rank 5 has ended, but rank ", "waits for it in all_reduce(float32[100], sum, 'gradients') #2"});
+  expect_told(misbehaving, kDisagreement_s,
+              {"rank 5 has ended, but rank ", "waits for it in all_reduce(float32[100], sum, 'gradients') #2"});
   misbehaving.expect_nothing_left();
 }
 
@@ -100,8 +106,8 @@ TEST_F(Hosts, FollowerThatIsKilled) { expect_death(5); }
 void expect_lost_host(const std::string& deed, const std::string& how) {
   const std::string words = std::string(std::getenv("LOCKSTEP_HOSTS_DIR")) + "/words";
   std::filesystem::remove(words);
-  Misbehaving misbehaving({LOCKSTEP_HOSTS, "mpirun", "--bind-to", "none", "--map-by", "ppr:2:node", "-n", std::to_string(kRanks), "sh", "-c",
-                           "exec " LOCKSTEP_MISBEHAVE " loop 2>> " + words});
+  Misbehaving misbehaving({LOCKSTEP_HOSTS, "mpirun", "--bind-to", "none", "--map-by", "ppr:2:node", "-n",
+                           std::to_string(kRanks), "sh", "-c", "exec " LOCKSTEP_MISBEHAVE " loop 2>> " + words});
   ASSERT_TRUE(misbehaving.loops(kRanks)) << misbehaving.words();
   misbehaving.deed();
   hosts(deed);
@@ -131,8 +137,10 @@ TEST_F(Hosts, RankThatIsStopped) {
     ASSERT_TRUE(misbehaving.loops(kRanks)) << misbehaving.words();
     misbehaving.deed();
     misbehaving.signal(victim, SIGSTOP);
-    expect_told(misbehaving, kTimeout_s + kGrace_s + kDisagreement_s, {" has waited 4.", "rank " + std::to_string(victim) + " "});
-    EXPECT_TRUE(has(misbehaving.words(), "stopped for ") || has(misbehaving.words(), "silent for ")) << misbehaving.words();
+    expect_told(misbehaving, kTimeout_s + kGrace_s + kDisagreement_s,
+                {" has waited 4.", "rank " + std::to_string(victim) + " "});
+    EXPECT_TRUE(has(misbehaving.words(), "stopped for ") || has(misbehaving.words(), "silent for "))
+        << misbehaving.words();
     EXPECT_TRUE(has(misbehaving.words(), "in span '")) << misbehaving.words();
     misbehaving.expect_nothing_left();
   }
@@ -140,17 +148,20 @@ TEST_F(Hosts, RankThatIsStopped) {
 
 TEST_F(Hosts, RankThatIsStuckAndAloneOnItsHost) {
   Misbehaving misbehaving(mpirun({"--map-by", "ppr:1:node", "-n", "4"}, "stuck", 2, kTimeout_s));
-  expect_told(misbehaving, kTimeout_s + kGrace_s + kDisagreement_s,
-              {" has waited 4.", "all_reduce(float32[100], sum, 'gradients') #2: rank 2 on another host is missing, in span 'load batch' for "});
+  expect_told(
+      misbehaving, kTimeout_s + kGrace_s + kDisagreement_s,
+      {" has waited 4.",
+       "all_reduce(float32[100], sum, 'gradients') #2: rank 2 on another host is missing, in span 'load batch' for "});
   misbehaving.expect_nothing_left();
 }
 
 TEST_F(Hosts, RanksOfDifferentVersions) {
   const std::string other = std::string("LD_LIBRARY_PATH=") + LOCKSTEP_OTHER_VERSION;
-  Misbehaving misbehaving({LOCKSTEP_HOSTS, "mpirun", "--bind-to", "none", "--map-by", "ppr:1:node", "-n", "2", LOCKSTEP_MISBEHAVE, "loop", ":",
-                           "-n", "1", "env", other, LOCKSTEP_MISBEHAVE, "loop"});
+  Misbehaving misbehaving({LOCKSTEP_HOSTS, "mpirun", "--bind-to", "none", "--map-by", "ppr:1:node", "-n", "2",
+                           LOCKSTEP_MISBEHAVE, "loop", ":", "-n", "1", "env", other, LOCKSTEP_MISBEHAVE, "loop"});
   EXPECT_EQ(misbehaving.expect_nothing_left(), 2) << misbehaving.words();
-  EXPECT_GE(occurrences(misbehaving.words(), "but rank 2 is 9.9.9; install one version on all hosts"), 1) << misbehaving.words();
+  EXPECT_GE(occurrences(misbehaving.words(), "but rank 2 is 9.9.9; install one version on all hosts"), 1)
+      << misbehaving.words();
 }
 
 }  // namespace

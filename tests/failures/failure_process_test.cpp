@@ -24,20 +24,30 @@ constexpr double kTimeout_s = 2;
 constexpr double kGrace_s = 3;
 
 std::vector<std::string> launch(const std::string& mode, int culprit = kRanks - 1) {
-  return {LOCKSTEP_PROGRAM, "launch", "-n", std::to_string(kRanks), "--timeout", std::to_string(kTimeout_s), "--", LOCKSTEP_MISBEHAVE, mode,
+  return {LOCKSTEP_PROGRAM,
+          "launch",
+          "-n",
+          std::to_string(kRanks),
+          "--timeout",
+          std::to_string(kTimeout_s),
+          "--",
+          LOCKSTEP_MISBEHAVE,
+          mode,
           std::to_string(culprit)};
 }
 
 /// The launcher's own line.
 void expect_said_once(const Misbehaving& misbehaving, const std::string& cause) {
   EXPECT_EQ(occurrences("\n" + misbehaving.words(), "\nlockstep: rank"), 1) << misbehaving.words();
-  EXPECT_EQ(occurrences("\n" + misbehaving.words(), "\nlockstep: " + cause), 1) << cause << " in\n" << misbehaving.words();
+  EXPECT_EQ(occurrences("\n" + misbehaving.words(), "\nlockstep: " + cause), 1) << cause << " in\n"
+                                                                                << misbehaving.words();
 }
 
 void expect_disagreement(const std::string& mode, const std::string& ours, const std::string& theirs) {
   Misbehaving misbehaving(launch(mode));
   const std::string culprit = "rank 2 called " + theirs;
-  expect_told(misbehaving, kDisagreement_s, {culprit, ours, "all ranks must call the same collectives in the same order"});
+  expect_told(misbehaving, kDisagreement_s,
+              {culprit, ours, "all ranks must call the same collectives in the same order"});
   EXPECT_EQ(occurrences("\n" + misbehaving.words(), "\nlockstep: rank"), 1) << misbehaving.words();
   // Whoever did not find out itself was told.
   EXPECT_EQ(occurrences(misbehaving.words(), "released: rank"), kRanks) << misbehaving.words();
@@ -59,12 +69,14 @@ TEST(Processes, ThatDisagree) {
 
 TEST(Processes, OfWhichOneEndsEarly) {
   Misbehaving misbehaving(launch("leave"));
-  expect_told(misbehaving, kDisagreement_s, {"rank 2 has ended, but rank ", "waits for it in all_reduce(float32[100], sum, 'gradients') #2"});
+  expect_told(misbehaving, kDisagreement_s,
+              {"rank 2 has ended, but rank ", "waits for it in all_reduce(float32[100], sum, 'gradients') #2"});
   EXPECT_EQ(misbehaving.expect_nothing_left(), 1);
 }
 
 TEST(Processes, OfWhichOneThrows) {
-  for (const auto& [mode, cause, code] : {std::tuple{"throw", "rank 1: shard 7 is torn", 1}, {"misuse", "rank 1: no such dataset", 2},
+  for (const auto& [mode, cause, code] : {std::tuple{"throw", "rank 1: shard 7 is torn", 1},
+                                          {"misuse", "rank 1: no such dataset", 2},
                                           {"foreign", "rank 1: label 11 of 10", 1}}) {
     Misbehaving misbehaving(launch(mode, 1));
     expect_told(misbehaving, kDisagreement_s, {cause});
@@ -100,7 +112,8 @@ TEST(Processes, OfWhichOneIsStoppedOrStuckInUserCode) {
   for (const char* mode : {"stopped", "stuck"}) {
     Misbehaving misbehaving(launch(mode, 0));
     expect_told(misbehaving, kTimeout_s + kGrace_s + kDisagreement_s,
-                {" has waited 2.", "all_reduce(float32[100], sum, 'gradients') #2: rank 0 (process ", "is missing, ", "in span 'load batch' for "});
+                {" has waited 2.", "all_reduce(float32[100], sum, 'gradients') #2: rank 0 (process ", "is missing, ",
+                 "in span 'load batch' for "});
     EXPECT_EQ(misbehaving.expect_nothing_left(), 1);
   }
 }
@@ -108,12 +121,14 @@ TEST(Processes, OfWhichOneIsStoppedOrStuckInUserCode) {
 TEST(Processes, OfAnotherVersionThanTheLauncher) {
   Misbehaving misbehaving(launch("other_version"));
   EXPECT_EQ(misbehaving.expect_nothing_left(), 2);
-  EXPECT_EQ(occurrences(misbehaving.words(), "but it was launched by 9.9.9; install one version everywhere\n"), 1) << misbehaving.words();
+  EXPECT_EQ(occurrences(misbehaving.words(), "but it was launched by 9.9.9; install one version everywhere\n"), 1)
+      << misbehaving.words();
 }
 
 // The plug-in lies beside the library: a copy elsewhere is a Lockstep without MPI.
 TEST(Processes, WithoutMpi) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("failure_without_mpi_" + std::to_string(getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("failure_without_mpi_" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   const std::filesystem::path library = LOCKSTEP_LIBRARY;
   std::filesystem::copy_file(library, folder / std::filesystem::path(LOCKSTEP_SONAME));

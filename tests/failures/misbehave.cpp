@@ -34,9 +34,12 @@ void say(const std::string& text) {
   std::cout.flush();
 }
 
-at::Tensor ones(std::int64_t count, at::ScalarType type = at::kFloat) { return at::ones({count}, at::TensorOptions(type)); }
+at::Tensor ones(std::int64_t count, at::ScalarType type = at::kFloat) {
+  return at::ones({count}, at::TensorOptions(type));
+}
 
-void all_reduce(Communicator& world, const at::Tensor& tensor, ReduceOp op = ReduceOp::Sum, const char* name = nullptr) {
+void all_reduce(Communicator& world, const at::Tensor& tensor, ReduceOp op = ReduceOp::Sum,
+                const char* name = nullptr) {
   world.all_reduce_(tensor, op, {.name = name}).wait();
 }
 
@@ -53,7 +56,9 @@ void in_order(Communicator& world, const char* first, const char* second) {
 /// What the culprit does, and what the others do meanwhile.
 struct Mode {
   std::function<void(Communicator&)> culprit;
-  std::function<void(Communicator&)> others = [](Communicator& world) { all_reduce(world, ones(100), ReduceOp::Sum, "gradients"); };
+  std::function<void(Communicator&)> others = [](Communicator& world) {
+    all_reduce(world, ones(100), ReduceOp::Sum, "gradients");
+  };
 };
 
 void loop(Communicator& world) {
@@ -74,23 +79,25 @@ const std::map<std::string, Mode> kModes = {
     {"dtype", {[](Communicator& world) { all_reduce(world, ones(100, at::kInt), ReduceOp::Sum, "gradients"); }}},
     {"count", {[](Communicator& world) { all_reduce(world, ones(101), ReduceOp::Sum, "gradients"); }}},
     {"reduction", {[](Communicator& world) { all_reduce(world, ones(100), ReduceOp::Max, "gradients"); }}},
-    {"root", {[](Communicator& world) { broadcast_from(world, 1); }, [](Communicator& world) { broadcast_from(world, 0); }}},
+    {"root",
+     {[](Communicator& world) { broadcast_from(world, 1); }, [](Communicator& world) { broadcast_from(world, 0); }}},
     {"name", {[](Communicator& world) { all_reduce(world, ones(100), ReduceOp::Sum, "weights"); }}},
-    {"order", {[](Communicator& world) { in_order(world, "b", "a"); }, [](Communicator& world) { in_order(world, "a", "b"); }}},
+    {"order",
+     {[](Communicator& world) { in_order(world, "b", "a"); }, [](Communicator& world) { in_order(world, "a", "b"); }}},
     {"lanes", {[](Communicator& world) { all_reduce(world, ones(kLarge), ReduceOp::Sum, "gradients"); }}},
-    {"large", {[](Communicator& world) { all_reduce(world, ones(kLarge + 1)); }, [](Communicator& world) { all_reduce(world, ones(kLarge)); }}},
+    {"large",
+     {[](Communicator& world) { all_reduce(world, ones(kLarge + 1)); },
+      [](Communicator& world) { all_reduce(world, ones(kLarge)); }}},
     {"leave", {[](Communicator&) {}}},
     {"throw", {[](Communicator&) { lockstep::fail(lockstep::Fault::Data, "shard 7 is torn"); }}},
     {"misuse", {[](Communicator&) { lockstep::fail(lockstep::Fault::Usage, "no such dataset"); }}},
     {"foreign", {[](Communicator&) { throw std::out_of_range("label 11 of 10"); }}},
-    {"stuck",
-     {[](Communicator&) {
+    {"stuck", {[](Communicator&) {
        const lockstep::profile::Span span("load batch");
        for (volatile bool on = true; on;) {
        }
      }}},
-    {"stopped",
-     {[](Communicator&) {
+    {"stopped", {[](Communicator&) {
        const lockstep::profile::Span span("load batch");
        usleep(300'000);  // until the span is on the status page
        raise(SIGSTOP);

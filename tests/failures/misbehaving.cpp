@@ -1,6 +1,6 @@
-#include <signal.h>
-
 #include "misbehaving.h"
+
+#include <signal.h>
 
 #include <chrono>
 #include <filesystem>
@@ -101,7 +101,8 @@ void expect_told(Misbehaving& misbehaving, double within_s, const std::vector<st
   EXPECT_GE(seconds, 0) << "ranks run on: " << misbehaving.words();
   EXPECT_LT(seconds, within_s);
   misbehaving.exit_code();
-  for (const auto& part : parts) EXPECT_TRUE(has(misbehaving.words(), part)) << "not said: " << part << "\nin " << misbehaving.words();
+  for (const auto& part : parts)
+    EXPECT_TRUE(has(misbehaving.words(), part)) << "not said: " << part << "\nin " << misbehaving.words();
 }
 
 }  // namespace lockstep::test

@@ -27,7 +27,8 @@ Arena::Arena(std::shared_ptr<void> memory, std::byte* base, std::size_t bytes)
 }
 
 std::byte* Arena::allocate(std::size_t bytes) {
-  const std::size_t wanted = round_up(std::clamp<std::size_t>(bytes, 1, bytes_ + 1), kUnit);  // no more: it could overflow
+  const std::size_t wanted =
+      round_up(std::clamp<std::size_t>(bytes, 1, bytes_ + 1), kUnit);  // no more: it could overflow
   const std::size_t alignment = wanted >= kHugePage ? kHugePage : wanted >= kPage ? kPage : kUnit;
   const std::lock_guard lock(mutex_);
   auto best = free_.end();
@@ -37,8 +38,10 @@ std::byte* Arena::allocate(std::size_t bytes) {
     if (best == free_.end() || piece->second < best->second) best = piece;
   }
   if (best == free_.end()) {
-    fail(Fault::Comm, fmt::format("{} bytes of shared memory asked for, {} of {} in use on this rank; free some tensors "
-                                  "or use ordinary ones", bytes, used_bytes_, bytes_));
+    fail(Fault::Comm,
+         fmt::format("{} bytes of shared memory asked for, {} of {} in use on this rank; free some tensors "
+                     "or use ordinary ones",
+                     bytes, used_bytes_, bytes_));
   }
   const auto [start, length] = *best;
   const std::size_t offset = round_up(start, alignment);

@@ -37,7 +37,8 @@ constexpr std::size_t kPage = 4096;
 
 // Everything before the windows, which start on a page of their own.
 std::size_t front_bytes(int ranks, std::size_t issued_bytes) {
-  const std::size_t bytes = kLine + lines_bytes(ranks) + pairs_bytes(ranks) + issued_bytes + offsets_bytes(ranks) + slots_bytes(ranks);
+  const std::size_t bytes =
+      kLine + lines_bytes(ranks) + pairs_bytes(ranks) + issued_bytes + offsets_bytes(ranks) + slots_bytes(ranks);
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
@@ -58,8 +59,14 @@ std::string Descriptor::text() const {
     const bool reduces = collective == Collective::AllReduce || collective == Collective::ReduceScatter ||
                          collective == Collective::Reduce;
     if (reduces) result += fmt::format(", {}", name_of(op));
-    if (root >= 0 && collective == Collective::AllReduce) result += fmt::format(", {} shards", root);
-    else if (root >= 0) result += fmt::format(", {} {}", collective == Collective::Send ? "to" : collective == Collective::Recv ? "from" : "root", root);
+    if (root >= 0 && collective == Collective::AllReduce)
+      result += fmt::format(", {} shards", root);
+    else if (root >= 0)
+      result += fmt::format(", {} {}",
+                            collective == Collective::Send   ? "to"
+                            : collective == Collective::Recv ? "from"
+                                                             : "root",
+                            root);
     if (name[0] != 0) result += fmt::format(", '{}'", name.data());
     result += ')';
   }
@@ -81,8 +88,9 @@ std::string describe_disagreement(int my_rank, const Descriptor& mine, int their
     my_text += fmt::format(" in lane {}", name_of(mine.lane));
     their_text += fmt::format(" in lane {}", name_of(theirs->lane));
   }
-  return fmt::format("rank {} called {} but rank {} called {}; all ranks must call the same collectives in the same order",
-                     my_rank, my_text, their_rank, their_text);
+  return fmt::format(
+      "rank {} called {} but rank {} called {}; all ranks must call the same collectives in the same order", my_rank,
+      my_text, their_rank, their_text);
 }
 
 std::size_t channel_bytes(int ranks) {

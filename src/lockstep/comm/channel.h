@@ -65,8 +65,8 @@ struct alignas(kLine) PairLine {
   std::atomic<std::uint64_t> sent;  // pieces made available since the start
   std::int64_t count;
   std::int32_t type;
-  std::uint64_t address;       // of the whole message, or of the sender's two windows
-  std::uint64_t window_bytes;  // 0: the message lies whole at `address`
+  std::uint64_t address;                            // of the whole message, or of the sender's two windows
+  std::uint64_t window_bytes;                       // 0: the message lies whole at `address`
   alignas(kLine) std::atomic<std::uint64_t> taken;  // pieces copied away since the start
 };
 

@@ -94,11 +94,13 @@ void Communicator::check_peer(int peer, const char* what) const {
 
 void Communicator::check_same_type(const at::Tensor& output, const at::Tensor& input) const {
   if (output.scalar_type() != input.scalar_type()) {
-    fail(Fault::Usage, fmt::format("the output is {} but the input is {}", name_of(output.scalar_type()), name_of(input.scalar_type())));
+    fail(Fault::Usage, fmt::format("the output is {} but the input is {}", name_of(output.scalar_type()),
+                                   name_of(input.scalar_type())));
   }
 }
 
-void Communicator::check_own_count(const std::vector<std::int64_t>& counts, const at::Tensor& tensor, const char* what) const {
+void Communicator::check_own_count(const std::vector<std::int64_t>& counts, const at::Tensor& tensor,
+                                   const char* what) const {
   if (counts[static_cast<std::size_t>(rank_)] != tensor.numel()) {
     fail(Fault::Usage, fmt::format("rank {} has {} elements in {}, its count says {}", rank_, tensor.numel(), what,
                                    counts[static_cast<std::size_t>(rank_)]));
@@ -109,7 +111,8 @@ std::vector<std::int64_t> Communicator::block_counts(std::vector<std::int64_t> c
                                                      const char* what) const {
   if (counts.empty()) {
     if (elements % size_ != 0) {
-      fail(Fault::Usage, fmt::format("{} elements of {} cannot be cut into {} equal parts; pass counts", elements, what, size_));
+      fail(Fault::Usage,
+           fmt::format("{} elements of {} cannot be cut into {} equal parts; pass counts", elements, what, size_));
     }
     counts.assign(static_cast<std::size_t>(size_), elements / size_);
   }
@@ -135,7 +138,9 @@ class Communicator::Contiguous {
   enum class Use { Read, Write };
 
   Contiguous(const at::Tensor& tensor, Use use)
-      : original_(tensor), copy_(!tensor.defined() || tensor.is_contiguous() ? at::Tensor() : tensor.contiguous()), use_(use) {}
+      : original_(tensor),
+        copy_(!tensor.defined() || tensor.is_contiguous() ? at::Tensor() : tensor.contiguous()),
+        use_(use) {}
 
   std::byte* bytes() const { return bytes_of(tensor()); }
   const at::Tensor& tensor() const { return copy_.defined() ? copy_ : original_; }
@@ -202,7 +207,8 @@ Work Communicator::issue(Request&& request, std::initializer_list<const Contiguo
 
   auto* queue = &lanes_[static_cast<std::size_t>(request.lane)];
   if (pairwise) {
-    queue = &(descriptor.collective == Collective::Send ? sends_ : receives_)[static_cast<std::size_t>(descriptor.root)];
+    queue =
+        &(descriptor.collective == Collective::Send ? sends_ : receives_)[static_cast<std::size_t>(descriptor.root)];
     if (!*queue) {
       *queue = std::make_shared<OperationQueue>();
       endpoint_->enlist(**queue);
@@ -219,7 +225,9 @@ Work Communicator::issue(Request&& request, std::initializer_list<const Contiguo
 
 // ---- reductions ----------------------------------------------------------------------------------
 
-Work Communicator::all_reduce_(const at::Tensor& tensor, ReduceOp op, CallOptions options) { return all_reduce(tensor, op, options, 0); }
+Work Communicator::all_reduce_(const at::Tensor& tensor, ReduceOp op, CallOptions options) {
+  return all_reduce(tensor, op, options, 0);
+}
 
 Work Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, int shards) {
   check(tensor, "the tensor of all_reduce_");
@@ -232,7 +240,8 @@ Work Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op, const CallO
   return issue(std::move(request), {&buffer});
 }
 
-Work Communicator::together(const std::vector<at::Tensor>& tensors, const std::function<Work(const at::Tensor&)>& call) {
+Work Communicator::together(const std::vector<at::Tensor>& tensors,
+                            const std::function<Work(const at::Tensor&)>& call) {
   if (tensors.empty()) return {};
   std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
   for (const auto& tensor : tensors) {
@@ -282,9 +291,12 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
   const int share = kManyShards / shards_of_rank(kManyShards, size_, rank_).count;
   const int mine = static_cast<int>(shards.size());
   constexpr int kMostShards = 1 << 14;
-  if (mine * std::int64_t{share} > kMostShards) fail(Fault::Usage, fmt::format("{} shards in all; at most {} are possible", mine * std::int64_t{share}, kMostShards));
+  if (mine * std::int64_t{share} > kMostShards)
+    fail(Fault::Usage,
+         fmt::format("{} shards in all; at most {} are possible", mine * std::int64_t{share}, kMostShards));
   if (mine == 0 || (mine & (mine - 1)) != 0) {
-    fail(Fault::Usage, fmt::format("{} shards on rank {}; a rank holds a power of two, see shards_of_rank", mine, rank_));
+    fail(Fault::Usage,
+         fmt::format("{} shards on rank {}; a rank holds a power of two, see shards_of_rank", mine, rank_));
   }
   std::vector<at::Tensor> contiguous;
   std::vector<const void*> inputs;
@@ -293,8 +305,8 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
   for (const auto& shard : shards) {
     check(shard, "a shard");
     if (shard.scalar_type() != result.scalar_type() || shard.numel() != result.numel()) {
-      fail(Fault::Usage, fmt::format("a shard is {}[{}] but the result is {}[{}]", name_of(shard.scalar_type()), shard.numel(),
-                                     name_of(result.scalar_type()), result.numel()));
+      fail(Fault::Usage, fmt::format("a shard is {}[{}] but the result is {}[{}]", name_of(shard.scalar_type()),
+                                     shard.numel(), name_of(result.scalar_type()), result.numel()));
     }
     contiguous.push_back(shard.contiguous());
     inputs.push_back(contiguous.back().data_ptr());
@@ -302,7 +314,8 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
   const TreeReduction reduction{result.scalar_type(), op, mine * share};
   at::Tensor partial = empty(result.sizes(), accumulate_type(result.scalar_type()));
   void* const partial_output = partial.data_ptr();
-  reduce_tree(reduction, {0, mine}, leaves, inputs, Stage::Elements, {&partial_output, 1}, Stage::Partials, partial.numel());
+  reduce_tree(reduction, {0, mine}, leaves, inputs, Stage::Elements, {&partial_output, 1}, Stage::Partials,
+              partial.numel());
 
   Work work = all_reduce(partial, op == ReduceOp::Avg ? ReduceOp::Sum : op, options, mine * share);
   work.after([result, partial, reduction] {
@@ -310,7 +323,8 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
     const void* const input = partial.data_ptr();
     void* const output = finished.data_ptr();
     const int first_leaf = 0;
-    reduce_tree(reduction, {0, 1}, {&first_leaf, 1}, {&input, 1}, Stage::Partials, {&output, 1}, Stage::Elements, partial.numel());
+    reduce_tree(reduction, {0, 1}, {&first_leaf, 1}, {&input, 1}, Stage::Partials, {&output, 1}, Stage::Elements,
+                partial.numel());
     if (!result.is_contiguous()) result.copy_(finished);
   });
   return work;
@@ -322,7 +336,8 @@ Work Communicator::reduce_scatter(const at::Tensor& output, const at::Tensor& in
   check_reducible(input.scalar_type(), op);
   check_same_type(output, input);
   if (input.numel() != output.numel() * size_) {
-    fail(Fault::Usage, fmt::format("reduce_scatter of {} elements to {} ranks cannot give {} each", input.numel(), size_, output.numel()));
+    fail(Fault::Usage, fmt::format("reduce_scatter of {} elements to {} ranks cannot give {} each", input.numel(),
+                                   size_, output.numel()));
   }
   const Contiguous from(input, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   Request request = prepare(Collective::ReduceScatter, output, output.numel(), options);
@@ -356,7 +371,8 @@ Work Communicator::broadcast_(const at::Tensor& tensor, int root, CallOptions op
   return issue(std::move(request), {&buffer});
 }
 
-Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> counts, CallOptions options) {
+Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> counts,
+                              CallOptions options) {
   check(output, "the output of all_gather");
   check(input, "the input of all_gather");
   check_same_type(output, input);
@@ -371,7 +387,8 @@ Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input,
   return issue(std::move(request), {&from, &to});
 }
 
-Work Communicator::gather(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts, CallOptions options) {
+Work Communicator::gather(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts,
+                          CallOptions options) {
   check_peer(root, "root");
   check(input, "the input of gather");
   std::int64_t total = counts.empty() ? input.numel() * size_ : sum(counts);
@@ -380,7 +397,8 @@ Work Communicator::gather(const at::Tensor& output, const at::Tensor& input, int
   if (rank_ == root) {
     check(output, "the output of gather");
     check_same_type(output, input);
-    if (output.numel() != total) fail(Fault::Usage, fmt::format("the output of gather has {} elements, {} are gathered", output.numel(), total));
+    if (output.numel() != total)
+      fail(Fault::Usage, fmt::format("the output of gather has {} elements, {} are gathered", output.numel(), total));
   }
   const Contiguous from(input, Contiguous::Use::Read), to(rank_ == root ? output : nothing_, Contiguous::Use::Write);
   Request request = prepare(Collective::Gather, input, total, options);
@@ -392,7 +410,8 @@ Work Communicator::gather(const at::Tensor& output, const at::Tensor& input, int
   return issue(std::move(request), {&from, &to});
 }
 
-Work Communicator::scatter(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts, CallOptions options) {
+Work Communicator::scatter(const at::Tensor& output, const at::Tensor& input, int root,
+                           std::vector<std::int64_t> counts, CallOptions options) {
   check_peer(root, "root");
   check(output, "the output of scatter");
   std::int64_t total = counts.empty() ? output.numel() * size_ : sum(counts);
@@ -401,7 +420,8 @@ Work Communicator::scatter(const at::Tensor& output, const at::Tensor& input, in
   if (rank_ == root) {
     check(input, "the input of scatter");
     check_same_type(output, input);
-    if (input.numel() != total) fail(Fault::Usage, fmt::format("the input of scatter has {} elements, {} are scattered", input.numel(), total));
+    if (input.numel() != total)
+      fail(Fault::Usage, fmt::format("the input of scatter has {} elements, {} are scattered", input.numel(), total));
   }
   const Contiguous from(rank_ == root ? input : nothing_, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   Request request = prepare(Collective::Scatter, output, total, options);
@@ -455,7 +475,8 @@ Work Communicator::recv_(const at::Tensor& tensor, int from, CallOptions options
 
 void Communicator::barrier(CallOptions options) {
   Request request;
-  if (options.name != nullptr) std::strncpy(request.descriptor.name.data(), options.name, request.descriptor.name.size() - 1);
+  if (options.name != nullptr)
+    std::strncpy(request.descriptor.name.data(), options.name, request.descriptor.name.size() - 1);
   issue(std::move(request), {}).wait();
 }
 
@@ -466,7 +487,7 @@ std::string Communicator::broadcast_bytes(const std::string& bytes, int root) {
   *length.data_ptr<std::int64_t>() = static_cast<std::int64_t>(bytes.size());
   broadcast_(length, root).wait();
   at::Tensor data = at::empty({*length.data_ptr<std::int64_t>()}, at::kByte);
-  if (rank_ == root) std::memcpy(data.data_ptr(), bytes.data(), bytes.size());
+  if (rank_ == root) bytes.copy(static_cast<char*>(data.data_ptr()), bytes.size());
   broadcast_(data, root).wait();
   return {static_cast<const char*>(data.data_ptr()), static_cast<std::size_t>(data.numel())};
 }
@@ -480,7 +501,7 @@ std::vector<std::string> Communicator::gather_bytes(const std::string& bytes) {
   const std::vector<std::int64_t> counts(first, first + size_);
 
   at::Tensor mine = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(mine.data_ptr(), bytes.data(), bytes.size());
+  bytes.copy(static_cast<char*>(mine.data_ptr()), bytes.size());
   at::Tensor all = at::empty({sum(counts)}, at::kByte);
   all_gather(all, mine, counts).wait();
   std::vector<std::string> result;

@@ -73,7 +73,8 @@ class Communicator {
   /// The same for virtual shards: this rank's are shards_of_rank(shards in all, size(), rank()).
   /// `result` becomes the reduction over the shards of all ranks, with the same bits for any
   /// number of ranks. Avg divides by the number of shards.
-  Work all_reduce_shards(const at::Tensor& result, const std::vector<at::Tensor>& shards, ReduceOp op, CallOptions options = {});
+  Work all_reduce_shards(const at::Tensor& result, const std::vector<at::Tensor>& shards, ReduceOp op,
+                         CallOptions options = {});
   /// `output` becomes part rank() of the reduction of `input`, which has size() times its elements.
   Work reduce_scatter(const at::Tensor& output, const at::Tensor& input, ReduceOp op, CallOptions options = {});
   /// Replaces the root's `tensor` by the reduction over all ranks; others keep theirs.
@@ -83,11 +84,14 @@ class Communicator {
 
   /// `output` becomes the inputs of all ranks, one after another. Without `counts` all are of
   /// equal size; else counts[r] elements come from rank r.
-  Work all_gather(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  Work all_gather(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> counts = {},
+                  CallOptions options = {});
   /// The same into the root's `output`; other ranks pass an undefined tensor.
-  Work gather(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  Work gather(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts = {},
+              CallOptions options = {});
   /// The root's `input` in parts; other ranks pass an undefined tensor.
-  Work scatter(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts = {}, CallOptions options = {});
+  Work scatter(const at::Tensor& output, const at::Tensor& input, int root, std::vector<std::int64_t> counts = {},
+               CallOptions options = {});
   /// Part r of `input` goes to rank r. Without counts all parts are of equal size.
   Work all_to_all(const at::Tensor& output, const at::Tensor& input, std::vector<std::int64_t> send_counts = {},
                   std::vector<std::int64_t> recv_counts = {}, CallOptions options = {});
@@ -117,14 +121,16 @@ class Communicator {
   bool idle(Lane lane) const noexcept;
   /// `shards`: of all ranks together, where all_reduce_shards calls it.
   Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, int shards);
-  Request prepare(Collective collective, const at::Tensor& tensor, std::int64_t count, const CallOptions& options) const;
+  Request prepare(Collective collective, const at::Tensor& tensor, std::int64_t count,
+                  const CallOptions& options) const;
   void check(const at::Tensor& tensor, const char* what) const;
   void check_peer(int peer, const char* what) const;
   void check_same_type(const at::Tensor& output, const at::Tensor& input) const;
   void check_own_count(const std::vector<std::int64_t>& counts, const at::Tensor& tensor, const char* what) const;
   /// Calls `call` once per type in `tensors`, with all tensors of that type as one.
   Work together(const std::vector<at::Tensor>& tensors, const std::function<Work(const at::Tensor&)>& call);
-  std::vector<std::int64_t> block_counts(std::vector<std::int64_t> counts, std::int64_t elements, const char* what) const;
+  std::vector<std::int64_t> block_counts(std::vector<std::int64_t> counts, std::int64_t elements,
+                                         const char* what) const;
 
   std::shared_ptr<Endpoint> endpoint_;
   std::unique_ptr<Backend> backend_;

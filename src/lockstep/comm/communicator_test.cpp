@@ -1,5 +1,7 @@
 // The conformance suite: what every back-end must do. Run as it is over ranks as
 // threads, and under `lockstep launch` and mpirun over the others.
+#include "lockstep/comm/communicator.h"
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,7 +11,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
@@ -22,8 +23,9 @@ using testing::on_ranks;
 // From below the smallest message slot to several windows.
 const std::vector<std::int64_t> kCounts = {0, 1, 7, 15, 256, 1000, 16'411, 300'007};
 
-const std::vector<at::ScalarType> kTypes = {at::kDouble, at::kFloat, at::kHalf,   at::kBFloat16, at::kChar,   at::kShort, at::kInt,
-                                            at::kLong,   at::kByte,  at::kUInt16, at::kUInt32,   at::kUInt64, at::kBool};
+const std::vector<at::ScalarType> kTypes = {at::kDouble, at::kFloat,  at::kHalf, at::kBFloat16, at::kChar,
+                                            at::kShort,  at::kInt,    at::kLong, at::kByte,     at::kUInt16,
+                                            at::kUInt32, at::kUInt64, at::kBool};
 
 /// Small whole numbers that differ by rank and place.
 at::Tensor numbers(std::int64_t count, int rank, at::ScalarType type = at::kDouble) {
@@ -32,7 +34,8 @@ at::Tensor numbers(std::int64_t count, int rank, at::ScalarType type = at::kDoub
 
 /// The same, but for a product only ones and twos: it stays exact in any order.
 at::Tensor factors(std::int64_t count, int rank, at::ScalarType type, ReduceOp op) {
-  return op == ReduceOp::Prod ? ((at::arange(count, at::kLong) + rank).remainder(2) + 1).to(type) : numbers(count, rank, type);
+  return op == ReduceOp::Prod ? ((at::arange(count, at::kLong) + rank).remainder(2) + 1).to(type)
+                              : numbers(count, rank, type);
 }
 
 /// The reduction of factors(count, 0..ranks-1, type, op), by PyTorch in float64.
@@ -58,7 +61,8 @@ std::string bytes_of(const at::Tensor& tensor) {
 }
 
 ::testing::AssertionResult same_bits(const at::Tensor& actual, const at::Tensor& wanted) {
-  if (actual.sizes() == wanted.sizes() && actual.scalar_type() == wanted.scalar_type() && bytes_of(actual) == bytes_of(wanted)) {
+  if (actual.sizes() == wanted.sizes() && actual.scalar_type() == wanted.scalar_type() &&
+      bytes_of(actual) == bytes_of(wanted)) {
     return ::testing::AssertionSuccess();
   }
   const std::int64_t show = std::min<std::int64_t>(actual.numel(), 8);
@@ -76,7 +80,8 @@ TEST_P(Conformance, AllReduceSumsEveryTypeAndSize) {
         if (count > 20'000 && type != at::kFloat && type != at::kHalf) continue;
         at::Tensor tensor = numbers(count, group.rank(), type);
         group.all_reduce_(tensor, ReduceOp::Sum).wait();
-        EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), type, ReduceOp::Sum).to(type))) << type << " " << count;
+        EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), type, ReduceOp::Sum).to(type)))
+            << type << " " << count;
       }
     }
   });
@@ -113,7 +118,8 @@ TEST_P(Conformance, AllReduceEveryOperation) {
         for (const std::int64_t count : {5, 1000, 40'000}) {
           at::Tensor tensor = factors(count, group.rank(), type, op);
           group.all_reduce_(tensor, op).wait();
-          EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), type, op).to(type))) << name_of(op) << " " << type << " " << count;
+          EXPECT_TRUE(same_bits(tensor, expected(count, group.size(), type, op).to(type)))
+              << name_of(op) << " " << type << " " << count;
         }
       }
     }
@@ -175,7 +181,8 @@ TEST_P(Conformance, SumFollowsTheFixedTree) {
     for (const std::int64_t count : {3, 200, 3'000, 20'000, 400'000}) {
       std::vector<at::Tensor> all;
       for (int rank = 0; rank < group.size(); ++rank) {
-        all.push_back((at::arange(count, at::kFloat) * 1.7f + static_cast<float>(rank) * 0.3f).cos() * std::pow(10.0f, static_cast<float>(rank % 5)));
+        all.push_back((at::arange(count, at::kFloat) * 1.7f + static_cast<float>(rank) * 0.3f).cos() *
+                      std::pow(10.0f, static_cast<float>(rank % 5)));
       }
       const std::function<at::Tensor(TreeNode)> sum = [&](TreeNode node) {
         if (node.leaf()) return all[static_cast<std::size_t>(node.first)];
@@ -199,7 +206,9 @@ TEST_P(Conformance, ShardsGiveTheSameBitsOnAnyNumberOfRanks) {
     for (const auto type : {at::kFloat, at::kHalf, at::kDouble}) {
       for (const auto op : {ReduceOp::Sum, ReduceOp::Avg}) {
         const auto shard = [&](int index) {
-          return ((at::arange(3'001, at::kFloat) * 0.71f + static_cast<float>(index)).sin() * std::pow(7.0f, static_cast<float>(index % 4))).to(type);
+          return ((at::arange(3'001, at::kFloat) * 0.71f + static_cast<float>(index)).sin() *
+                  std::pow(7.0f, static_cast<float>(index % 4)))
+              .to(type);
         };
         // One rank that holds all shards, computed with PyTorch.
         const std::function<at::Tensor(TreeNode)> sum = [&](TreeNode node) {
@@ -244,7 +253,9 @@ TEST_P(Conformance, ReduceToEachRoot) {
         at::Tensor tensor = numbers(count, group.rank(), at::kFloat);
         const at::Tensor before = tensor.clone();
         group.reduce_(tensor, ReduceOp::Sum, root).wait();
-        EXPECT_TRUE(same_bits(tensor, group.rank() == root ? expected(count, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat) : before));
+        EXPECT_TRUE(same_bits(tensor, group.rank() == root
+                                          ? expected(count, group.size(), at::kFloat, ReduceOp::Sum).to(at::kFloat)
+                                          : before));
       }
     }
   });
@@ -274,7 +285,8 @@ std::vector<std::int64_t> uneven(std::int64_t base, int ranks) {
 
 at::Tensor concatenated(const std::vector<std::int64_t>& counts) {
   std::vector<at::Tensor> parts;
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) parts.push_back(numbers(counts[rank], static_cast<int>(rank), at::kDouble));
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    parts.push_back(numbers(counts[rank], static_cast<int>(rank), at::kDouble));
   return at::cat(parts);
 }
 
@@ -282,7 +294,8 @@ TEST_P(Conformance, AllGatherEqualAndUnequal) {
   on_ranks(GetParam(), [](Communicator& group) {
     for (const auto count : kCounts) {
       for (const bool equal_sizes : {true, false}) {
-        const auto counts = equal_sizes ? std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), count) : uneven(count, group.size());
+        const auto counts = equal_sizes ? std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), count)
+                                        : uneven(count, group.size());
         const std::int64_t mine = counts[static_cast<std::size_t>(group.rank())];
         for (const bool shared : {false, true}) {
           at::Tensor input = shared ? group.empty({mine}, at::kDouble) : at::empty({mine}, at::kDouble);
@@ -301,7 +314,8 @@ TEST_P(Conformance, GatherAndScatterEqualAndUnequal) {
     for (const auto count : kCounts) {
       for (const bool equal_sizes : {true, false}) {
         const int root = static_cast<int>(count) % group.size();
-        const auto counts = equal_sizes ? std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), count) : uneven(count, group.size());
+        const auto counts = equal_sizes ? std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), count)
+                                        : uneven(count, group.size());
         const auto passed = equal_sizes ? std::vector<std::int64_t>{} : counts;
         const at::Tensor whole = concatenated(counts);
         const std::int64_t mine = counts[static_cast<std::size_t>(group.rank())];
@@ -324,7 +338,9 @@ TEST_P(Conformance, AllToAllEqualAndUnequal) {
     for (const std::int64_t count : {0, 1, 7, 300, 50'001}) {
       for (const bool equal_sizes : {true, false}) {
         // Rank a sends to rank b: block(a, b), whose size differs by both.
-        const auto size_of = [&](int from, int to) { return equal_sizes ? count : (from == to ? 0 : count + 2 * from + to); };
+        const auto size_of = [&](int from, int to) {
+          return equal_sizes ? count : (from == to ? 0 : count + 2 * from + to);
+        };
         const auto block = [&](int from, int to) { return numbers(size_of(from, to), 10 * from + to, at::kInt); };
         std::vector<at::Tensor> out, in;
         std::vector<std::int64_t> send, receive;
@@ -336,11 +352,14 @@ TEST_P(Conformance, AllToAllEqualAndUnequal) {
         }
         const at::Tensor wanted = at::cat(in);
         for (const bool shared : {false, true}) {
-          at::Tensor input = shared ? group.empty({at::cat(out).numel()}, at::kInt) : at::empty({at::cat(out).numel()}, at::kInt);
+          at::Tensor input =
+              shared ? group.empty({at::cat(out).numel()}, at::kInt) : at::empty({at::cat(out).numel()}, at::kInt);
           input.copy_(at::cat(out));
           at::Tensor output = at::empty_like(wanted);
-          if (equal_sizes) group.all_to_all(output, input).wait();
-          else group.all_to_all(output, input, send, receive).wait();
+          if (equal_sizes)
+            group.all_to_all(output, input).wait();
+          else
+            group.all_to_all(output, input, send, receive).wait();
           EXPECT_TRUE(same_bits(output, wanted)) << count;
         }
       }
@@ -379,7 +398,8 @@ TEST_P(Conformance, MessagesKeepTheirOrder) {
       }
     }
     for (auto& work : works) work.wait();
-    for (int i = 0; i < static_cast<int>(tensors.size()); ++i) EXPECT_TRUE(same_bits(tensors[static_cast<std::size_t>(i)], at::full({1 + i * 5'000}, i, at::kInt)));
+    for (int i = 0; i < static_cast<int>(tensors.size()); ++i)
+      EXPECT_TRUE(same_bits(tensors[static_cast<std::size_t>(i)], at::full({1 + i * 5'000}, i, at::kInt)));
   });
 }
 
@@ -401,11 +421,13 @@ TEST_P(Conformance, StridedTensorsAreStaged) {
 TEST_P(Conformance, SeveralTensorsAsOneGroup) {
   on_ranks(GetParam(), [](Communicator& group) {
     std::vector<at::Tensor> tensors;
-    for (const auto count : {3, 100, 0, 5'000, 200'000}) tensors.push_back(numbers(count, group.rank(), count == 100 ? at::kLong : at::kFloat));
+    for (const auto count : {3, 100, 0, 5'000, 200'000})
+      tensors.push_back(numbers(count, group.rank(), count == 100 ? at::kLong : at::kFloat));
     tensors.push_back(numbers(100, group.rank(), at::kFloat).view({10, 10}).t());
     group.all_reduce_(tensors, ReduceOp::Sum).wait();
     for (const auto& tensor : tensors) {
-      at::Tensor wanted = expected(tensor.numel(), group.size(), tensor.scalar_type(), ReduceOp::Sum).to(tensor.scalar_type());
+      at::Tensor wanted =
+          expected(tensor.numel(), group.size(), tensor.scalar_type(), ReduceOp::Sum).to(tensor.scalar_type());
       if (tensor.dim() == 2) wanted = wanted.view({10, 10}).t();
       EXPECT_TRUE(same_bits(tensor, wanted));
     }
@@ -424,7 +446,8 @@ TEST_P(Conformance, ManyAtOnceOnBothLanes) {
     for (int i = 0; i < 40; ++i) {
       const std::int64_t count = i % 3 == 0 ? 400'000 : 50 + i;
       tensors.push_back(numbers(count, group.rank() + i, at::kFloat));
-      works.push_back(group.all_reduce_(tensors.back(), ReduceOp::Sum, {.lane = i % 2 == 0 ? Lane::Bulk : Lane::Urgent}));
+      works.push_back(
+          group.all_reduce_(tensors.back(), ReduceOp::Sum, {.lane = i % 2 == 0 ? Lane::Bulk : Lane::Urgent}));
     }
     for (auto work = works.rbegin(); work != works.rend(); ++work) work->wait();
     for (int i = 0; i < 40; ++i) {
@@ -458,9 +481,11 @@ TEST_P(Conformance, ByteStrings) {
     const auto all = group.gather_bytes(mine);
     ASSERT_EQ(static_cast<int>(all.size()), group.size());
     for (int rank = 0; rank < group.size(); ++rank) {
-      EXPECT_EQ(all[static_cast<std::size_t>(rank)], std::string(static_cast<std::size_t>(rank * 1000), static_cast<char>('a' + rank)));
+      EXPECT_EQ(all[static_cast<std::size_t>(rank)],
+                std::string(static_cast<std::size_t>(rank * 1000), static_cast<char>('a' + rank)));
     }
-    EXPECT_EQ(group.broadcast_bytes(group.rank() == group.size() - 1 ? std::string("with a \0 inside", 15) : "", group.size() - 1),
+    EXPECT_EQ(group.broadcast_bytes(group.rank() == group.size() - 1 ? std::string("with a \0 inside", 15) : "",
+                                    group.size() - 1),
               std::string("with a \0 inside", 15));
   });
 }
@@ -522,15 +547,22 @@ TEST_P(Conformance, WrongArgumentsAreRefusedOnTheSpot) {
       }
       return "nothing thrown";
     };
-    const auto contains = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
+    const auto contains = [](const std::string& text, const std::string& part) {
+      return text.find(part) != std::string::npos;
+    };
     at::Tensor integers = at::ones({3}, at::kInt);
     EXPECT_TRUE(contains(message([&] { group.all_reduce_(integers, ReduceOp::Avg).wait(); }), "avg of int32"));
-    EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::ones({3}, at::kComplexFloat), ReduceOp::Sum).wait(); }), "cannot be reduced"));
+    EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::ones({3}, at::kComplexFloat), ReduceOp::Sum).wait(); }),
+                         "cannot be reduced"));
     EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::Tensor(), ReduceOp::Sum).wait(); }), "undefined"));
-    EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::empty({3}, at::device(at::kMeta)), ReduceOp::Sum).wait(); }), "meta"));
+    EXPECT_TRUE(contains(
+        message([&] { group.all_reduce_(at::empty({3}, at::device(at::kMeta)), ReduceOp::Sum).wait(); }), "meta"));
     EXPECT_TRUE(contains(message([&] { group.broadcast_(integers, group.size()).wait(); }), "not a rank"));
-    EXPECT_TRUE(contains(message([&] { group.all_gather(at::ones({group.size() * 3}), integers).wait(); }), "output is float32"));
-    EXPECT_TRUE(contains(message([&] { group.reduce_scatter(at::ones({2}), at::ones({2 * group.size() + 1}), ReduceOp::Sum).wait(); }), "cannot give 2 each"));
+    EXPECT_TRUE(contains(message([&] { group.all_gather(at::ones({group.size() * 3}), integers).wait(); }),
+                         "output is float32"));
+    EXPECT_TRUE(contains(
+        message([&] { group.reduce_scatter(at::ones({2}), at::ones({2 * group.size() + 1}), ReduceOp::Sum).wait(); }),
+        "cannot give 2 each"));
     group.barrier();
   });
 }

@@ -36,7 +36,8 @@ std::vector<std::string> own_addresses() {
   }
   freeifaddrs(list);
   // The loopback last: another host that tries it would call itself.
-  std::stable_partition(result.begin(), result.end(), [](const std::string& address) { return address.rfind("127.", 0) != 0; });
+  std::stable_partition(result.begin(), result.end(),
+                        [](const std::string& address) { return address.rfind("127.", 0) != 0; });
   return result;
 }
 
@@ -51,7 +52,9 @@ FileDescriptor call(const std::string& address, int port) {
   pollfd state{socket.get(), POLLOUT, 0};
   int error = 0;
   socklen_t length = sizeof error;
-  if (poll(&state, 1, kConnectMs) <= 0 || getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return {};
+  if (poll(&state, 1, kConnectMs) <= 0 || getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ||
+      error != 0)
+    return {};
   return socket;
 }
 
@@ -73,15 +76,19 @@ ControlChannel::Listener::Listener() : socket_(::socket(AF_INET, SOCK_STREAM | S
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_ANY);
   socklen_t length = sizeof any;
-  if (!socket_ || bind(socket_.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 || listen(socket_.get(), 1024) != 0 ||
-      getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&any), &length) != 0) {
+  if (!socket_ || bind(socket_.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
+      listen(socket_.get(), 1024) != 0 || getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&any), &length) != 0) {
     fail_errno("cannot open the control channel", errno);
   }
-  if (getrandom(&secret_, sizeof secret_, 0) != static_cast<ssize_t>(sizeof secret_)) fail_errno("no random numbers", errno);
+  if (getrandom(&secret_, sizeof secret_, 0) != static_cast<ssize_t>(sizeof secret_))
+    fail_errno("no random numbers", errno);
   invitation_ = fmt::format("{} {} {}", ntohs(any.sin_port), secret_, join(own_addresses(), ","));
 }
 
-ControlChannel::ControlChannel(Options options, Listener listener) : options_(std::move(options)), listener_(std::move(listener)) { start(); }
+ControlChannel::ControlChannel(Options options, Listener listener)
+    : options_(std::move(options)), listener_(std::move(listener)) {
+  start();
+}
 
 ControlChannel::ControlChannel(Options options, const std::string& invitation)
     : options_(std::move(options)), listener_(Listener::None{}) {
@@ -99,7 +106,8 @@ ControlChannel::ControlChannel(Options options, const std::string& invitation)
   }
   if (!server->socket) {
     fail(Fault::Comm, fmt::format("host {} cannot reach {} on port {} of {}; is a firewall between them?",
-                                  options_.hosts[static_cast<std::size_t>(options_.host)].name, describe(options_.hosts[0]), port, addresses));
+                                  options_.hosts[static_cast<std::size_t>(options_.host)].name,
+                                  describe(options_.hosts[0]), port, addresses));
   }
   prepare(server->socket.get());
   send(*server, {control::kHello, control::to_text(control::Hello{secret, options_.host})});
@@ -193,8 +201,10 @@ void ControlChannel::handle(Peer& peer, const control::Frame& frame) {
     peer.left = true;
   } else if (frame.type == control::kAbort) {
     const auto abort = control::parse_abort(frame.payload);
-    if (abort) options_.segment->abort(abort->rank, abort->exit_code, abort->fault, abort->message, true);
-    else lose(peer, "sent something that is not ours over the control channel");
+    if (abort)
+      options_.segment->abort(abort->rank, abort->exit_code, abort->fault, abort->message, true);
+    else
+      lose(peer, "sent something that is not ours over the control channel");
   }
 }
 
@@ -230,8 +240,10 @@ void ControlChannel::beat() {
   const std::string statuses = control::to_text(options_.host == 0 ? all_statuses() : local_statuses());
   for (auto& peer : peers_) {
     if (!peer->socket || peer->host < 0) continue;
-    if (peer->unsent.empty()) send(*peer, {control::kBeat, statuses});
-    else flush(*peer);  // statuses pile up for nobody: the next are newer
+    if (peer->unsent.empty())
+      send(*peer, {control::kBeat, statuses});
+    else
+      flush(*peer);  // statuses pile up for nobody: the next are newer
   }
 }
 
@@ -239,8 +251,8 @@ void ControlChannel::forward_abort() {
   if (abort_forwarded_ || !options_.segment->aborted()) return;
   abort_forwarded_ = true;
   const AbortRecord& record = options_.segment->header().abort;
-  const std::string text = control::to_text(
-      control::Abort{record.rank, record.exit_code, static_cast<Fault>(record.fault), record.message});
+  const std::string text =
+      control::to_text(control::Abort{record.rank, record.exit_code, static_cast<Fault>(record.fault), record.message});
   for (auto& peer : peers_) {
     if (peer->socket && peer->host >= 0) send(*peer, {control::kAbort, text});
   }

@@ -33,7 +33,7 @@ class ControlChannel final : public RemoteStatus {
   struct Options {
     std::shared_ptr<Segment> segment;
     std::vector<ControlHost> hosts;
-    int host = 0;           // this one
+    int host = 0;  // this one
     double beat_s = 0.5;
     double lost_after_s = 5;
   };
@@ -77,7 +77,6 @@ class ControlChannel final : public RemoteStatus {
     std::int64_t learned_ns = 0;
   };
   control::RankStatus as_of_now(int rank, const Status& status) const;
-
 
   void start();
   void run();

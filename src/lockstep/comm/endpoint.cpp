@@ -118,7 +118,8 @@ void Endpoint::examine(Operation& operation) const {
   if (options_.timeout_s <= 0 || waited_s < options_.timeout_s || descriptor.ends_run()) return;
   std::string who = operation.backend.absentees(operation);
   if (who.empty()) who = "every rank has called it, but it does not end";
-  fail_for_all(fmt::format("rank {} has waited {:.1f} s in {}: {}", options_.world_rank, waited_s, descriptor.text(), who));
+  fail_for_all(
+      fmt::format("rank {} has waited {:.1f} s in {}: {}", options_.world_rank, waited_s, descriptor.text(), who));
 }
 
 // Nothing could go on: gives the core away, for longer the longer it lasts.

@@ -45,7 +45,9 @@ class Endpoint {
   const std::shared_ptr<Segment>& shared_segment() const noexcept { return segment_; }
   int local_rank() const noexcept { return local_rank_; }
   int world_rank() const noexcept { return options_.world_rank; }
-  int world_rank_of(int local_rank) const noexcept { return options_.world_rank_of[static_cast<std::size_t>(local_rank)]; }
+  int world_rank_of(int local_rank) const noexcept {
+    return options_.world_rank_of[static_cast<std::size_t>(local_rank)];
+  }
   double timeout_s() const noexcept { return options_.timeout_s; }
   const Tuning& tuning() const noexcept { return tuning_; }
   /// How often a waiting thread looks before it gives its core away.

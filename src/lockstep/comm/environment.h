@@ -12,13 +12,13 @@ inline constexpr const char kRank[] = "LOCKSTEP_RANK";
 inline constexpr const char kSize[] = "LOCKSTEP_SIZE";
 inline constexpr const char kLocalRank[] = "LOCKSTEP_LOCAL_RANK";
 inline constexpr const char kLocalSize[] = "LOCKSTEP_LOCAL_SIZE";
-inline constexpr const char kSegment[] = "LOCKSTEP_SEGMENT";    // descriptor of the shared segment
-inline constexpr const char kTimeout[] = "LOCKSTEP_TIMEOUT";    // seconds; 0: never
-inline constexpr const char kRestart[] = "LOCKSTEP_RESTART";    // how often the run was started again
-inline constexpr const char kBackend[] = "LOCKSTEP_BACKEND";    // self, shm, mpi or hier
-inline constexpr const char kCommCpus[] = "LOCKSTEP_COMM_CPUS"; // e.g. "3" or "2,3"
-inline constexpr const char kTuning[] = "LOCKSTEP_TUNING";      // a tuning table in JSON, instead of the cached one
-inline constexpr const char kTrace[] = "LOCKSTEP_TRACE";        // file for the merged trace
+inline constexpr const char kSegment[] = "LOCKSTEP_SEGMENT";     // descriptor of the shared segment
+inline constexpr const char kTimeout[] = "LOCKSTEP_TIMEOUT";     // seconds; 0: never
+inline constexpr const char kRestart[] = "LOCKSTEP_RESTART";     // how often the run was started again
+inline constexpr const char kBackend[] = "LOCKSTEP_BACKEND";     // self, shm, mpi or hier
+inline constexpr const char kCommCpus[] = "LOCKSTEP_COMM_CPUS";  // e.g. "3" or "2,3"
+inline constexpr const char kTuning[] = "LOCKSTEP_TUNING";       // a tuning table in JSON, instead of the cached one
+inline constexpr const char kTrace[] = "LOCKSTEP_TRACE";         // file for the merged trace
 
 inline constexpr const char kLostAfter[] = "LOCKSTEP_LOST_AFTER";  // seconds of silence until a host counts as gone
 

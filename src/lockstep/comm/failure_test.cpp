@@ -67,12 +67,15 @@ void expect_all_threw(const Ending& ending, const std::vector<std::string>& part
   EXPECT_NE(ending.thrown, "");
   for (std::size_t rank = 0; rank < ending.of_rank.size(); ++rank) {
     for (const auto& part : parts) {
-      EXPECT_TRUE(has(ending.of_rank[rank], part)) << "rank " << rank << " ended with '" << ending.of_rank[rank] << "', without '" << part << "'";
+      EXPECT_TRUE(has(ending.of_rank[rank], part))
+          << "rank " << rank << " ended with '" << ending.of_rank[rank] << "', without '" << part << "'";
     }
   }
 }
 
-at::Tensor ones(std::int64_t count, at::ScalarType type = at::kFloat) { return at::ones({count}, at::TensorOptions(type)); }
+at::Tensor ones(std::int64_t count, at::ScalarType type = at::kFloat) {
+  return at::ones({count}, at::TensorOptions(type));
+}
 
 class Failure : public ::testing::TestWithParam<Ranks> {
  protected:
@@ -83,13 +86,16 @@ class Failure : public ::testing::TestWithParam<Ranks> {
   int odd_one() const { return GetParam().count - 1; }
 
   /// After a good collective the last rank calls `theirs` and the others `ours`.
-  void expect_disagreement(const std::function<void(Communicator&)>& ours, const std::function<void(Communicator&)>& theirs,
-                           const std::string& ours_text, const std::string& theirs_text) {
+  void expect_disagreement(const std::function<void(Communicator&)>& ours,
+                           const std::function<void(Communicator&)>& theirs, const std::string& ours_text,
+                           const std::string& theirs_text) {
     const Ending ending = ending_of(GetParam(), [&](Communicator& group) {
       at::Tensor tensor = ones(10);
       group.all_reduce_(tensor, ReduceOp::Sum).wait();
-      if (group.rank() == odd_one()) theirs(group);
-      else ours(group);
+      if (group.rank() == odd_one())
+        theirs(group);
+      else
+        ours(group);
     });
     expect_all_threw(ending, {ours_text, fmt::format("rank {} called {}", odd_one(), theirs_text), "same order"});
     EXPECT_LT(ending.after_s, kDisagreement_s);
@@ -102,14 +108,15 @@ class Failure : public ::testing::TestWithParam<Ranks> {
                            const std::function<std::string(std::int64_t)>& theirs_text) {
     for (const std::int64_t count : {std::int64_t{10}, std::int64_t{3'000}, kLarge}) {
       SCOPED_TRACE(count);
-      expect_disagreement([&](Communicator& group) { ours(group, count); }, [&](Communicator& group) { theirs(group, count); },
-                          ours_text(count), theirs_text(count));
+      expect_disagreement([&](Communicator& group) { ours(group, count); },
+                          [&](Communicator& group) { theirs(group, count); }, ours_text(count), theirs_text(count));
     }
   }
 };
 
 std::vector<Ranks> failure_cases() {
-  return {{2}, {3}, {3, true}, {8}, {2, false, {0, 1}}, {5, false, {0, 0, 1, 1, 1}}, {8, false, {0, 0, 1, 1, 2, 2, 3, 3}}};
+  return {
+      {2}, {3}, {3, true}, {8}, {2, false, {0, 1}}, {5, false, {0, 0, 1, 1, 1}}, {8, false, {0, 0, 1, 1, 2, 2, 3, 3}}};
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, Failure, ::testing::ValuesIn(failure_cases()));
 
@@ -129,7 +136,8 @@ TEST_P(Failure, AnotherOperation) {
                         at::Tensor tensor = ones(count);
                         group.broadcast_(tensor, 0).wait();
                       },
-                      all_reduce_text, [](std::int64_t count) { return fmt::format("broadcast(float32[{}], root 0) #1", count); });
+                      all_reduce_text,
+                      [](std::int64_t count) { return fmt::format("broadcast(float32[{}], root 0) #1", count); });
 }
 
 TEST_P(Failure, ABarrierOfOneRank) {
@@ -140,7 +148,8 @@ TEST_P(Failure, ABarrierOfOneRank) {
 
 TEST_P(Failure, AnotherType) {
   expect_disagreement([](Communicator& group, std::int64_t count) { all_reduce(group, count); },
-                      [](Communicator& group, std::int64_t count) { all_reduce(group, count, at::kInt); }, all_reduce_text,
+                      [](Communicator& group, std::int64_t count) { all_reduce(group, count, at::kInt); },
+                      all_reduce_text,
                       [](std::int64_t count) { return fmt::format("all_reduce(int32[{}], sum) #1", count); });
 }
 
@@ -151,9 +160,10 @@ TEST_P(Failure, AnotherCount) {
 }
 
 TEST_P(Failure, AnotherReduction) {
-  expect_disagreement([](Communicator& group, std::int64_t count) { all_reduce(group, count); },
-                      [](Communicator& group, std::int64_t count) { all_reduce(group, count, at::kFloat, ReduceOp::Max); },
-                      all_reduce_text, [](std::int64_t count) { return fmt::format("all_reduce(float32[{}], max) #1", count); });
+  expect_disagreement(
+      [](Communicator& group, std::int64_t count) { all_reduce(group, count); },
+      [](Communicator& group, std::int64_t count) { all_reduce(group, count, at::kFloat, ReduceOp::Max); },
+      all_reduce_text, [](std::int64_t count) { return fmt::format("all_reduce(float32[{}], max) #1", count); });
 }
 
 TEST_P(Failure, AnotherRoot) {
@@ -171,7 +181,9 @@ TEST_P(Failure, AnotherRoot) {
 
 TEST_P(Failure, AnotherName) {
   const auto named = [](const char* name) {
-    return [name](Communicator& group, std::int64_t count) { all_reduce(group, count, at::kFloat, ReduceOp::Sum, {.name = name}); };
+    return [name](Communicator& group, std::int64_t count) {
+      all_reduce(group, count, at::kFloat, ReduceOp::Sum, {.name = name});
+    };
   };
   const auto text = [](const char* name) {
     return [name](std::int64_t count) { return fmt::format("all_reduce(float32[{}], sum, '{}') #1", count, name); };
@@ -197,17 +209,19 @@ TEST_P(Failure, AnotherOrder) {
 
 // The ranks wait in different lanes and would never meet.
 TEST_P(Failure, SmallAgainstLarge) {
-  expect_disagreement([](Communicator& group) { all_reduce(group, kLarge); }, [](Communicator& group) { all_reduce(group, 10); },
-                      all_reduce_text(kLarge), all_reduce_text(10));
-  expect_disagreement([](Communicator& group) { all_reduce(group, 10); }, [](Communicator& group) { all_reduce(group, kLarge); },
-                      all_reduce_text(10), all_reduce_text(kLarge));
+  expect_disagreement([](Communicator& group) { all_reduce(group, kLarge); },
+                      [](Communicator& group) { all_reduce(group, 10); }, all_reduce_text(kLarge), all_reduce_text(10));
+  expect_disagreement([](Communicator& group) { all_reduce(group, 10); },
+                      [](Communicator& group) { all_reduce(group, kLarge); }, all_reduce_text(10),
+                      all_reduce_text(kLarge));
 }
 
 TEST_P(Failure, AnotherLane) {
   const auto in = [](Lane lane) {
     return [lane](Communicator& group) { all_reduce(group, 10, at::kFloat, ReduceOp::Sum, {.lane = lane}); };
   };
-  expect_disagreement(in(Lane::Urgent), in(Lane::Bulk), all_reduce_text(10) + " in lane urgent", all_reduce_text(10) + " in lane bulk");
+  expect_disagreement(in(Lane::Urgent), in(Lane::Bulk), all_reduce_text(10) + " in lane urgent",
+                      all_reduce_text(10) + " in lane bulk");
 }
 
 TEST_P(Failure, LanesInAnotherOrder) {
@@ -226,7 +240,8 @@ TEST_P(Failure, LanesInAnotherOrder) {
     all_reduce(group, 10);
     both(group.rank() != odd_one())(group);
   });
-  expect_all_threw(ending, {fmt::format("float32[{}]", kLarge), "float32[10]", fmt::format("rank {} called", odd_one()), "same order"});
+  expect_all_threw(ending, {fmt::format("float32[{}]", kLarge), "float32[10]", fmt::format("rank {} called", odd_one()),
+                            "same order"});
   EXPECT_LT(ending.after_s, kDisagreement_s);
 }
 
@@ -244,8 +259,10 @@ TEST_P(Failure, WhileSeveralAreQueued) {
       try {
         work.wait();
       } catch (const Error& error) {
-        if (first.empty()) first = error.what();
-        else EXPECT_EQ(first, error.what());
+        if (first.empty())
+          first = error.what();
+        else
+          EXPECT_EQ(first, error.what());
       }
     }
     ASSERT_NE(first, "");
@@ -293,8 +310,9 @@ TEST_P(Failure, MessageOfAnotherSizeOrType) {
         if (group.rank() == 0) group.recv_(other, odd_one()).wait();
         group.barrier();
       });
-      expect_all_threw(ending, {fmt::format("rank 0 receives {}[{}]", name_of(type), type == at::kFloat ? count - 1 : count),
-                                fmt::format("rank {} sent float32[{}]", odd_one(), count)});
+      expect_all_threw(ending,
+                       {fmt::format("rank 0 receives {}[{}]", name_of(type), type == at::kFloat ? count - 1 : count),
+                        fmt::format("rank {} sent float32[{}]", odd_one(), count)});
       EXPECT_LT(ending.after_s, kDisagreement_s);
     }
   }
@@ -306,8 +324,10 @@ TEST_P(Failure, ReceiveFromARankThatEnded) {
   if (!ranks.hosts.empty()) ranks.timeout_s = 0.5;
   const Ending ending = ending_of(ranks, [&](Communicator& group) {
     at::Tensor tensor = ones(10);
-    if (group.rank() == 0) group.recv_(tensor, odd_one()).wait();
-    else if (group.rank() != odd_one()) group.barrier();
+    if (group.rank() == 0)
+      group.recv_(tensor, odd_one()).wait();
+    else if (group.rank() != odd_one())
+      group.barrier();
   });
   for (int rank = 0; rank < odd_one(); ++rank) {
     const auto& text = ending.of_rank[static_cast<std::size_t>(rank)];
@@ -333,7 +353,8 @@ TEST_P(Failure, ReceiveThatNobodyAnswers) {
     }
     while (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
-  EXPECT_TRUE(has(ending.thrown, "rank 0 has waited 0.") && has(ending.thrown, fmt::format("recv(float32[10], from {})", odd_one())) &&
+  EXPECT_TRUE(has(ending.thrown, "rank 0 has waited 0.") &&
+              has(ending.thrown, fmt::format("recv(float32[10], from {})", odd_one())) &&
               has(ending.thrown, fmt::format("rank {} ", odd_one())))
       << ending.thrown;
   EXPECT_LT(ending.after_s, kDisagreement_s);
@@ -346,7 +367,9 @@ TEST_P(Failure, RankThatEndsEarly) {
     all_reduce(group, 10);
     if (group.rank() != odd_one()) all_reduce(group, kLarge);
   });
-  EXPECT_TRUE(has(ending.thrown, fmt::format("rank {} has ended", odd_one())) && has(ending.thrown, all_reduce_text(kLarge))) << ending.thrown;
+  EXPECT_TRUE(has(ending.thrown, fmt::format("rank {} has ended", odd_one())) &&
+              has(ending.thrown, all_reduce_text(kLarge)))
+      << ending.thrown;
   for (int rank = 0; rank < odd_one(); ++rank) EXPECT_EQ(ending.of_rank[static_cast<std::size_t>(rank)], ending.thrown);
   EXPECT_LT(ending.after_s, kDisagreement_s);
 }
@@ -420,7 +443,8 @@ TEST_P(Failure, TimeOutNamesTheMissingRankAndItsSpan) {
       }
     });
     EXPECT_TRUE(has(ending.thrown, " has waited 0.") && has(ending.thrown, all_reduce_text(count)) &&
-                has(ending.thrown, fmt::format("rank {} ", odd_one())) && has(ending.thrown, "is missing, in span 'load batch' for "))
+                has(ending.thrown, fmt::format("rank {} ", odd_one())) &&
+                has(ending.thrown, "is missing, in span 'load batch' for "))
         << ending.thrown;
     for (int rank = 0; rank < odd_one(); ++rank) {
       EXPECT_TRUE(has(ending.of_rank[static_cast<std::size_t>(rank)], "in span 'load batch' for ")) << rank;
@@ -445,7 +469,9 @@ TEST_P(Failure, SlowEndIsNone) {
 TEST_P(Failure, DroppedWorkGoesOn) {
   const Ending ending = ending_of(GetParam(), [&](Communicator& group) {
     at::Tensor tensor = ones(kLarge);
-    { const Work dropped = group.all_reduce_(tensor, ReduceOp::Sum); }
+    {
+      const Work dropped = group.all_reduce_(tensor, ReduceOp::Sum);
+    }
     group.all_reduce_(at::ones({kLarge}), ReduceOp::Sum).wait();
     EXPECT_EQ(tensor[kLarge - 1].item<float>(), static_cast<float>(group.size()));
   });
@@ -455,7 +481,9 @@ TEST_P(Failure, DroppedWorkGoesOn) {
 TEST_P(Failure, ErrorOfADroppedWorkIsThatOfTheNextCall) {
   const Ending ending = ending_of(GetParam(), [&](Communicator& group) {
     at::Tensor tensor = ones(group.rank() == odd_one() ? kLarge + 1 : kLarge);
-    { const Work dropped = group.all_reduce_(tensor, ReduceOp::Sum); }
+    {
+      const Work dropped = group.all_reduce_(tensor, ReduceOp::Sum);
+    }
     all_reduce(group, 10);
     all_reduce(group, kLarge);
   });

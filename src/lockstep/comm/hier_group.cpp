@@ -29,8 +29,9 @@ HostMap HostMap::from(const std::vector<int>& host_ids) {
   return map;
 }
 
-HierGroup::HierGroup(const char* name, std::shared_ptr<Wire> wire, int wire_group, std::unique_ptr<HostGroup> local, int rank,
-                     std::vector<int> world_ranks, std::vector<int> host_ids, std::shared_ptr<const RemoteStatus> remote)
+HierGroup::HierGroup(const char* name, std::shared_ptr<Wire> wire, int wire_group, std::unique_ptr<HostGroup> local,
+                     int rank, std::vector<int> world_ranks, std::vector<int> host_ids,
+                     std::shared_ptr<const RemoteStatus> remote)
     : name_(name),
       wire_(std::move(wire)),
       wire_group_(wire_group),
@@ -81,8 +82,9 @@ std::unique_ptr<Backend> HierGroup::subgroup(const std::vector<int>& members, co
   };
   auto local = local_->subgroup(on_host, local_exchange);
   if (members.empty()) return nullptr;
-  auto group = std::make_unique<HierGroup>(name_, wire_, number, std::unique_ptr<HostGroup>(static_cast<HostGroup*>(local.release())),
-                                           rank, std::move(world_ranks), std::move(host_ids), remote_);
+  auto group = std::make_unique<HierGroup>(name_, wire_, number,
+                                           std::unique_ptr<HostGroup>(static_cast<HostGroup*>(local.release())), rank,
+                                           std::move(world_ranks), std::move(host_ids), remote_);
   group->next_wire_group_ = next_wire_group_;
   return group;
 }
@@ -105,7 +107,8 @@ Task HierGroup::agree(const Request& request) {
   for (int host = 0; host < map_.hosts(); ++host) {
     if (host == my_host()) continue;
     const int leader = world_rank(ranks_on(host).front());
-    messages.add(wire_->receive(wire_group_, channel, leader, &(*theirs)[static_cast<std::size_t>(host)], sizeof(Descriptor), theirs));
+    messages.add(wire_->receive(wire_group_, channel, leader, &(*theirs)[static_cast<std::size_t>(host)],
+                                sizeof(Descriptor), theirs));
     messages.add(wire_->send(wire_group_, channel, leader, mine.get(), sizeof(Descriptor), mine));
   }
   co_await messages.arrived();
@@ -130,8 +133,8 @@ void HierGroup::examine(const Operation& operation) {
   const std::lock_guard lock(reports_mutex_);
   const auto receive_next = [&](int host) {
     Report report{host, std::make_shared<Descriptor>(), nullptr};
-    report.message = wire_->receive(wire_group_, Wire::kControl, world_rank(ranks_on(host).front()), report.descriptor.get(),
-                                    sizeof(Descriptor), report.descriptor);
+    report.message = wire_->receive(wire_group_, Wire::kControl, world_rank(ranks_on(host).front()),
+                                    report.descriptor.get(), sizeof(Descriptor), report.descriptor);
     return report;
   };
   if (reports_.empty()) {
@@ -143,7 +146,8 @@ void HierGroup::examine(const Operation& operation) {
     reported_ = mine.sequence + 1;
     const auto sent = std::make_shared<Descriptor>(mine);
     for (const auto& report : reports_) {
-      sent_reports_.push_back(wire_->send(wire_group_, Wire::kControl, world_rank(ranks_on(report.host).front()), sent.get(), sizeof(Descriptor), sent));
+      sent_reports_.push_back(wire_->send(wire_group_, Wire::kControl, world_rank(ranks_on(report.host).front()),
+                                          sent.get(), sizeof(Descriptor), sent));
     }
   }
   std::erase_if(sent_reports_, [](const auto& message) { return message->done(); });
@@ -164,7 +168,8 @@ std::string HierGroup::absentees(const Operation& operation) {
   for (int rank = 0; remote_ && rank < size_; ++rank) {
     if (host_of(rank) == my_host() || (mine.pairwise() && rank != mine.root)) continue;
     const std::string place = remote_->elsewhere(world_rank(rank));
-    if (!place.empty()) who += fmt::format("{}rank {} on another host is missing, {}", who.empty() ? "" : "; ", world_rank(rank), place);
+    if (!place.empty())
+      who += fmt::format("{}rank {} on another host is missing, {}", who.empty() ? "" : "; ", world_rank(rank), place);
   }
   return who;
 }
@@ -179,7 +184,8 @@ std::shared_ptr<std::byte> HierGroup::shared(const void* data, std::size_t bytes
 
 Task HierGroup::open(const Request& request, const void* input, const void* output) {
   const Endpoint& endpoint = local_->endpoint();
-  local_->announce(request.lane, request.descriptor.fingerprint(), local_size() == 1 ? reinterpret_cast<std::uint64_t>(input) : endpoint.address_of(input), 0,
+  local_->announce(request.lane, request.descriptor.fingerprint(),
+                   local_size() == 1 ? reinterpret_cast<std::uint64_t>(input) : endpoint.address_of(input), 0,
                    local_size() == 1 ? reinterpret_cast<std::uint64_t>(output) : endpoint.address_of(output));
   co_await local_->everyone_here(request.lane);
   local_->check_announcements(request);

@@ -30,15 +30,23 @@ Task HierGroup::broadcast(const Request& request) {
   std::vector<Slice> ranges(static_cast<std::size_t>(size_), Slice{0, 0});
   const int owners = size_ - static_cast<int>(ranks_on(root_host).size());
   for (int rank = 0, index = 0; rank < size_; ++rank) {
-    if (host_of(rank) != root_host) ranges[static_cast<std::size_t>(rank)] = slice_of(descriptor.count, owners, index++, element);
+    if (host_of(rank) != root_host)
+      ranges[static_cast<std::size_t>(rank)] = slice_of(descriptor.count, owners, index++, element);
   }
-  const auto begin_of = [&](int owner) { return static_cast<std::size_t>(ranges[static_cast<std::size_t>(owner)].begin) * element; };
-  const auto bytes_of = [&](int owner) { return static_cast<std::size_t>(ranges[static_cast<std::size_t>(owner)].count()) * element; };
+  const auto begin_of = [&](int owner) {
+    return static_cast<std::size_t>(ranges[static_cast<std::size_t>(owner)].begin) * element;
+  };
+  const auto bytes_of = [&](int owner) {
+    return static_cast<std::size_t>(ranges[static_cast<std::size_t>(owner)].count()) * element;
+  };
   WireMessages outgoing, incoming;
-  std::byte* const root_data = at_root_host ? input_of(lane, map_.index_of[static_cast<std::size_t>(descriptor.root)]) : nullptr;
+  std::byte* const root_data =
+      at_root_host ? input_of(lane, map_.index_of[static_cast<std::size_t>(descriptor.root)]) : nullptr;
   if (at_root_host) {
     for (const int owner : clients()) {
-      if (bytes_of(owner) > 0) outgoing.add(wire_->send(wire_group_, channel, world_rank(owner), root_data + begin_of(owner), bytes_of(owner), buffer));
+      if (bytes_of(owner) > 0)
+        outgoing.add(
+            wire_->send(wire_group_, channel, world_rank(owner), root_data + begin_of(owner), bytes_of(owner), buffer));
     }
     if (rank_ != descriptor.root) std::memcpy(buffer.get(), root_data, bytes);
   } else {
@@ -52,15 +60,18 @@ Task HierGroup::broadcast(const Request& request) {
     for (const int owner : clients()) {
       if (host_of(owner) == root_host || bytes_of(owner) == 0) continue;
       arriving.push_back(owner);
-      incoming.add(wire_->receive(wire_group_, channel, world_rank(owner), buffer.get() + begin_of(owner), bytes_of(owner), buffer));
+      incoming.add(wire_->receive(wire_group_, channel, world_rank(owner), buffer.get() + begin_of(owner),
+                                  bytes_of(owner), buffer));
     }
     if (bytes_of(rank_) > 0) {
       WireMessages own;
-      own.add(wire_->receive(wire_group_, channel, world_rank(partner(root_host, rank_)), buffer.get() + begin_of(rank_), bytes_of(rank_), buffer));
+      own.add(wire_->receive(wire_group_, channel, world_rank(partner(root_host, rank_)),
+                             buffer.get() + begin_of(rank_), bytes_of(rank_), buffer));
       co_await own.arrived();
       for (int host = 0; host < map_.hosts(); ++host) {
         if (host == my_host() || host == root_host) continue;
-        outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), buffer.get() + begin_of(rank_), bytes_of(rank_), buffer));
+        outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), buffer.get() + begin_of(rank_),
+                                 bytes_of(rank_), buffer));
       }
       spread(rank_);
     }
@@ -79,9 +90,12 @@ Task HierGroup::all_gather(const Request& request) {
   const auto channel = lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
   const std::size_t element = request.element_bytes;
   std::vector<std::size_t> offsets(1, 0);
-  for (const auto count : request.recv_counts) offsets.push_back(offsets.back() + static_cast<std::size_t>(count) * element);
+  for (const auto count : request.recv_counts)
+    offsets.push_back(offsets.back() + static_cast<std::size_t>(count) * element);
   const auto begin_of = [&](int owner) { return offsets[static_cast<std::size_t>(owner)]; };
-  const auto bytes_of = [&](int owner) { return offsets[static_cast<std::size_t>(owner) + 1] - offsets[static_cast<std::size_t>(owner)]; };
+  const auto bytes_of = [&](int owner) {
+    return offsets[static_cast<std::size_t>(owner) + 1] - offsets[static_cast<std::size_t>(owner)];
+  };
 
   // Peers write into this rank's output, so the input is taken there first.
   const auto output = shared(request.output, offsets.back());
@@ -92,14 +106,18 @@ Task HierGroup::all_gather(const Request& request) {
   WireMessages outgoing, incoming;
   for (int host = 0; host < map_.hosts() && bytes_of(rank_) > 0; ++host) {
     if (host == my_host()) continue;
-    outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), output.get() + begin_of(rank_), bytes_of(rank_), output));
+    outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), output.get() + begin_of(rank_),
+                             bytes_of(rank_), output));
   }
   for (const int owner : clients()) {
-    if (bytes_of(owner) > 0) incoming.add(wire_->receive(wire_group_, channel, world_rank(owner), output.get() + begin_of(owner), bytes_of(owner), output));
+    if (bytes_of(owner) > 0)
+      incoming.add(wire_->receive(wire_group_, channel, world_rank(owner), output.get() + begin_of(owner),
+                                  bytes_of(owner), output));
   }
   const auto spread = [&](int owner) {
     for (int peer = 0; peer < local_size(); ++peer) {
-      if (peer != local_->rank()) std::memcpy(output_of(lane, peer) + begin_of(owner), output.get() + begin_of(owner), bytes_of(owner));
+      if (peer != local_->rank())
+        std::memcpy(output_of(lane, peer) + begin_of(owner), output.get() + begin_of(owner), bytes_of(owner));
     }
   };
   spread(rank_);
@@ -165,8 +183,11 @@ Task HierGroup::exchange_blocks(const Request& request) {
     const Block& to = out[static_cast<std::size_t>(peer)];
     const Block& from = in[static_cast<std::size_t>(peer)];
     if (host_of(peer) != my_host()) {
-      if (from.bytes > 0) messages.add(wire_->receive(wire_group_, channel, world_rank(peer), request.output + from.at, from.bytes, nullptr));
-      if (to.bytes > 0) messages.add(wire_->send(wire_group_, channel, world_rank(peer), input.get() + to.at, to.bytes, input));
+      if (from.bytes > 0)
+        messages.add(
+            wire_->receive(wire_group_, channel, world_rank(peer), request.output + from.at, from.bytes, nullptr));
+      if (to.bytes > 0)
+        messages.add(wire_->send(wire_group_, channel, world_rank(peer), input.get() + to.at, to.bytes, input));
     } else if (from.bytes > 0) {
       const int index = map_.index_of[static_cast<std::size_t>(peer)];
       const std::byte* source = input_of(lane, index) + local_->channel().offsets(lane, index)[local_->rank()];
@@ -196,7 +217,8 @@ Task HierGroup::send(const Request& request) {
     co_await local_->run(local);
     co_return;
   }
-  const auto header = std::make_shared<PairHeader>(PairHeader{descriptor.count, static_cast<std::int64_t>(descriptor.type)});
+  const auto header =
+      std::make_shared<PairHeader>(PairHeader{descriptor.count, static_cast<std::int64_t>(descriptor.type)});
   const int to = world_rank(descriptor.root);
   const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * request.element_bytes;
   WireMessages messages;
@@ -219,8 +241,9 @@ Task HierGroup::receive(const Request& request) {
   messages.add(wire_->receive(wire_group_, Wire::kPairs, from, header.get(), sizeof(PairHeader), header));
   co_await messages.arrived();
   if (header->count != descriptor.count || header->type != static_cast<std::int64_t>(descriptor.type)) {
-    local_->endpoint().fail_for_all(fmt::format("rank {} receives {}[{}] but rank {} sent {}[{}]", world_rank(rank_), name_of(descriptor.type),
-                                                descriptor.count, from, name_of(static_cast<c10::ScalarType>(header->type)), header->count));
+    local_->endpoint().fail_for_all(fmt::format("rank {} receives {}[{}] but rank {} sent {}[{}]", world_rank(rank_),
+                                                name_of(descriptor.type), descriptor.count, from,
+                                                name_of(static_cast<c10::ScalarType>(header->type)), header->count));
   }
   const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * request.element_bytes;
   if (bytes > 0) messages.add(wire_->receive(wire_group_, Wire::kPairs, from, request.output, bytes, nullptr));

@@ -29,7 +29,8 @@ Task HierGroup::reduce(const Request& request) {
   co_await agree(request);
 
   // Every rank owns a range of each piece; of a reduce_scatter, of its own block.
-  const std::int64_t piece = std::max<std::int64_t>(kPieceBytes / static_cast<std::int64_t>(element) / (scatters ? size_ : 1), 1);
+  const std::int64_t piece =
+      std::max<std::int64_t>(kPieceBytes / static_cast<std::int64_t>(element) / (scatters ? size_ : 1), 1);
   for (std::int64_t begin = 0; begin < descriptor.count; begin += piece) {
     const std::int64_t count = std::min(piece, descriptor.count - begin);
     std::vector<Slice> ranges;
@@ -41,7 +42,8 @@ Task HierGroup::reduce(const Request& request) {
         ranges.push_back({begin + slice.begin, begin + slice.end});
       }
     }
-    co_await reduce_ranges(request, scatters ? request.output + static_cast<std::size_t>(begin) * element : nullptr, ranges);
+    co_await reduce_ranges(request, scatters ? request.output + static_cast<std::size_t>(begin) * element : nullptr,
+                           ranges);
     co_await Breathe{};
   }
   co_await close(request);
@@ -62,9 +64,12 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   const int root_host = descriptor.collective == Collective::Reduce ? host_of(descriptor.root) : -1;
   const auto range_of = [&](int owner) { return ranges[static_cast<std::size_t>(owner)]; };
   const auto new_buffer = [](std::size_t bytes) {
-    return std::shared_ptr<std::byte>(new std::byte[std::max<std::size_t>(bytes, 1)], std::default_delete<std::byte[]>());
+    return std::shared_ptr<std::byte>(new std::byte[std::max<std::size_t>(bytes, 1)],
+                                      std::default_delete<std::byte[]>());
   };
-  const auto nodes_on = [&](int host) -> const std::vector<TreeNode>& { return nodes_[static_cast<std::size_t>(host)]; };
+  const auto nodes_on = [&](int host) -> const std::vector<TreeNode>& {
+    return nodes_[static_cast<std::size_t>(host)];
+  };
 
   // This host's partial results of a range: one run of numbers per node it holds.
   std::vector<int> first_leaf;
@@ -75,7 +80,8 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
       inputs.clear();
       for (int leaf = node.first; leaf < node.end(); ++leaf) {
         first_leaf.push_back(leaf);
-        inputs.push_back(input_of(lane, map_.index_of[static_cast<std::size_t>(leaf)]) + static_cast<std::size_t>(range.begin) * element);
+        inputs.push_back(input_of(lane, map_.index_of[static_cast<std::size_t>(leaf)]) +
+                         static_cast<std::size_t>(range.begin) * element);
       }
       void* out = partials;
       reduce_tree(reduction, node, first_leaf, inputs, Stage::Elements, {&out, 1}, Stage::Partials, range.count());
@@ -100,14 +106,16 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   for (int host = 0; host < map_.hosts(); ++host) {
     auto& buffer = partials[static_cast<std::size_t>(host)] = new_buffer(partial_bytes(host, mine));
     if (host == my_host() || mine.count() == 0) continue;
-    incoming.add(wire_->receive(wire_group_, channel, world_rank(partner(host, rank_)), buffer.get(), partial_bytes(host, mine), buffer));
+    incoming.add(wire_->receive(wire_group_, channel, world_rank(partner(host, rank_)), buffer.get(),
+                                partial_bytes(host, mine), buffer));
   }
   for (const int owner : clients()) {
     const Slice range = range_of(owner);
     if (range.count() == 0) continue;
     const auto buffer = new_buffer(partial_bytes(my_host(), range));
     reduce_here(range, buffer.get());
-    outgoing.add(wire_->send(wire_group_, channel, world_rank(owner), buffer.get(), partial_bytes(my_host(), range), buffer));
+    outgoing.add(
+        wire_->send(wire_group_, channel, world_rank(owner), buffer.get(), partial_bytes(my_host(), range), buffer));
     co_await Breathe{};
   }
   reduce_here(mine, partials[static_cast<std::size_t>(my_host())].get());
@@ -148,14 +156,16 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   if (output == nullptr) {
     for (int host = 0; host < map_.hosts(); ++host) {
       if (host == my_host() || mine.count() == 0 || !(to_all || root_host == host)) continue;
-      outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), result.get(), static_cast<std::size_t>(mine.count()) * element, result));
+      outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), result.get(),
+                               static_cast<std::size_t>(mine.count()) * element, result));
     }
     for (const int owner : clients()) {
       const Slice range = range_of(owner);
       if (range.count() == 0 || !(to_all || root_host == my_host())) continue;
       const std::size_t bytes = static_cast<std::size_t>(range.count()) * element;
       arriving.push_back({range, new_buffer(bytes)});
-      finished.add(wire_->receive(wire_group_, channel, world_rank(owner), arriving.back().values.get(), bytes, arriving.back().values));
+      finished.add(wire_->receive(wire_group_, channel, world_rank(owner), arriving.back().values.get(), bytes,
+                                  arriving.back().values));
     }
   }
   co_await finished.arrived();

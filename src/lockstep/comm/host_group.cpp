@@ -168,11 +168,13 @@ void HostGroup::examine(const Operation& operation, int peer_of_message) {
   for (int peer = 0; peer < size_; ++peer) {
     if (mine.pairwise() ? peer != peer_of_message : peer == rank_) continue;
     Descriptor theirs;
-    if (!mine.pairwise() && channel_.issued(peer, mine.sequence, theirs) && theirs.fingerprint() != mine.fingerprint()) {
+    if (!mine.pairwise() && channel_.issued(peer, mine.sequence, theirs) &&
+        theirs.fingerprint() != mine.fingerprint()) {
       fail_mismatch(peer, mine);
     }
     // In this order: a rank that has left calls nothing any more. At the end of the run all leave.
-    const auto phase = static_cast<RankPhase>(endpoint_->segment().status(members_[static_cast<std::size_t>(peer)]).phase.load());
+    const auto phase =
+        static_cast<RankPhase>(endpoint_->segment().status(members_[static_cast<std::size_t>(peer)]).phase.load());
     if (phase == RankPhase::Left && !called(peer, operation) && !mine.ends_run()) {
       endpoint_->fail_for_all(fmt::format("rank {} has ended, but rank {} waits for it in {}", world_rank(peer),
                                           world_rank(rank_), mine.text()));

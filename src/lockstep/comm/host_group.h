@@ -30,16 +30,22 @@ class HostGroup final : public Backend {
             std::shared_ptr<std::byte> owner);
   ~HostGroup() override;
 
-  const char* name() const noexcept override { return size_ == 1 ? "self" : endpoint_->segment().threads() ? "threads" : "shm"; }
+  const char* name() const noexcept override {
+    return size_ == 1 ? "self" : endpoint_->segment().threads() ? "threads" : "shm";
+  }
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
-  int world_rank(int rank) const noexcept override { return endpoint_->world_rank_of(members_[static_cast<std::size_t>(rank)]); }
+  int world_rank(int rank) const noexcept override {
+    return endpoint_->world_rank_of(members_[static_cast<std::size_t>(rank)]);
+  }
   Task run(const Request& request) override;
   bool begin_at_once(const Request& request) override;
   bool finish_at_once(const Request& request, int spins) override;
   void issued(const Descriptor& descriptor) noexcept override { channel_.record_issued(rank_, descriptor); }
   void examine(const Operation& operation) override { examine(operation, operation.request.descriptor.root); }
-  std::string absentees(const Operation& operation) override { return absentees(operation, operation.request.descriptor.root); }
+  std::string absentees(const Operation& operation) override {
+    return absentees(operation, operation.request.descriptor.root);
+  }
   std::unique_ptr<Backend> subgroup(const std::vector<int>& members, const Exchange& exchange) override;
 
   // ---- meeting: what larger collectives, and those over several hosts, are built from ----
@@ -106,7 +112,8 @@ class HostGroup final : public Backend {
   };
   bool pulled_all(const Descriptor& descriptor, Peers peers, int& next);
   auto messages_of(const Descriptor& descriptor, Peers peers) {
-    return Until([this, &descriptor, peers, next = peers.first]() mutable { return pulled_all(descriptor, peers, next); });
+    return Until(
+        [this, &descriptor, peers, next = peers.first]() mutable { return pulled_all(descriptor, peers, next); });
   }
   std::byte* scratch(int peer) noexcept;
 
@@ -117,8 +124,8 @@ class HostGroup final : public Backend {
   Task all_reduce_by_doubling(const Request& request);
   bool on_grid(const Request& request) const noexcept;
   Task all_reduce_on_grid(const Request& request);
-  void reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine, Stage input_stage, std::byte* result,
-                    Stage output_stage, std::int64_t count);
+  void reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine, Stage input_stage,
+                    std::byte* result, Stage output_stage, std::int64_t count);
   Task all_reduce_in_two_hops(const Request& request);
 
   Task reduce_in_place(const Request& request);

@@ -17,9 +17,12 @@ Task HostGroup::reduce_in_place(const Request& request) {
   co_await everyone_here(lane);
   check_announcements(request);
   if (!all_buffers_shared(lane)) {
-    if (scatters) co_await reduce_scatter_staged(request);
-    else if (size_ == 2) co_await all_reduce_staged_pair(request);
-    else co_await all_reduce_staged(request);
+    if (scatters)
+      co_await reduce_scatter_staged(request);
+    else if (size_ == 2)
+      co_await all_reduce_staged_pair(request);
+    else
+      co_await all_reduce_staged(request);
     co_return;
   }
 
@@ -28,7 +31,8 @@ Task HostGroup::reduce_in_place(const Request& request) {
                                : slice_of(descriptor.count, size_, rank_, element);
   std::vector<const void*> inputs(static_cast<std::size_t>(size_));
   std::vector<void*> outputs;
-  const std::int64_t piece = static_cast<std::int64_t>(std::max(endpoint_->tuning().piece_bytes / element, std::size_t{1}));
+  const std::int64_t piece =
+      static_cast<std::int64_t>(std::max(endpoint_->tuning().piece_bytes / element, std::size_t{1}));
   for (std::int64_t begin = slice.begin; begin < slice.end; begin += piece) {
     const std::int64_t count = std::min(piece, slice.end - begin);
     const std::size_t offset = static_cast<std::size_t>(begin) * element;
@@ -81,7 +85,8 @@ Task HostGroup::all_reduce_staged(const Request& request) {
       const int peer = (rank_ + i) % size_;
       const Slice theirs = slice_of(count, size_, peer, element);
       const std::size_t at = static_cast<std::size_t>(theirs.begin) * element;
-      std::memcpy(data + at, channel_.window(lane, peer, parity) + at, static_cast<std::size_t>(theirs.count()) * element);
+      std::memcpy(data + at, channel_.window(lane, peer, parity) + at,
+                  static_cast<std::size_t>(theirs.count()) * element);
     }
     co_await Breathe{};
   }
@@ -115,8 +120,8 @@ Task HostGroup::reduce_scatter_staged(const Request& request) {
   const Lane lane = request.lane;
   const std::size_t element = request.element_bytes;
   // A window holds a piece of every rank's block.
-  const std::int64_t piece = std::max<std::int64_t>(
-      static_cast<std::int64_t>(endpoint_->tuning().window_bytes / element) / size_, 1);
+  const std::int64_t piece =
+      std::max<std::int64_t>(static_cast<std::int64_t>(endpoint_->tuning().window_bytes / element) / size_, 1);
   std::vector<const void*> inputs(static_cast<std::size_t>(size_));
   std::uint64_t parity = 0;
   for (std::int64_t begin = 0; begin < descriptor.count; begin += piece, parity ^= 1) {
@@ -130,7 +135,8 @@ Task HostGroup::reduce_scatter_staged(const Request& request) {
     arrive(lane);
     co_await everyone_here(lane);
     for (int peer = 0; peer < size_; ++peer) {
-      inputs[static_cast<std::size_t>(peer)] = channel_.window(lane, peer, parity) + static_cast<std::size_t>(rank_) * bytes;
+      inputs[static_cast<std::size_t>(peer)] =
+          channel_.window(lane, peer, parity) + static_cast<std::size_t>(rank_) * bytes;
     }
     void* output = request.output + static_cast<std::size_t>(begin) * element;
     reduce_leaves({descriptor.type, descriptor.op, size_}, inputs, {&output, 1}, count);
@@ -142,9 +148,9 @@ Task HostGroup::reduce_scatter_staged(const Request& request) {
 
 // Who sends what: a rank offers either one block to everyone or one block per rank.
 struct HostGroup::Moves {
-  bool per_destination;            // one block per destination, else the same for all
-  std::vector<std::size_t> from;   // bytes this rank takes from each peer
-  std::vector<std::size_t> to_at;  // where they go in its output
+  bool per_destination;                 // one block per destination, else the same for all
+  std::vector<std::size_t> from;        // bytes this rank takes from each peer
+  std::vector<std::size_t> to_at;       // where they go in its output
   std::vector<std::size_t> offered;     // sizes of the blocks this rank offers
   std::vector<std::size_t> offered_at;  // where they lie in its input
   const std::byte* input;
@@ -198,7 +204,8 @@ HostGroup::Moves HostGroup::moves_of(const Request& request) const {
     case Collective::Scatter:
       moves.per_destination = true;
       if (root) offer_all();
-      moves.from[static_cast<std::size_t>(descriptor.root)] = static_cast<std::size_t>(request.recv_counts[0]) * element;
+      moves.from[static_cast<std::size_t>(descriptor.root)] =
+          static_cast<std::size_t>(request.recv_counts[0]) * element;
       break;
     default:  // all_to_all
       moves.per_destination = true;
@@ -219,11 +226,13 @@ Task HostGroup::move_in_place(const Request& request) {
   const std::size_t longest = *std::max_element(moves.offered.begin(), moves.offered.end());
   // Readers look up where their block begins.
   std::uint64_t* offsets = channel_.offsets(lane, rank_);
-  if (moves.per_destination) std::copy(moves.offered_at.begin(), moves.offered_at.end(), offsets);
-  else std::fill_n(offsets, size_, 0);
+  if (moves.per_destination)
+    std::copy(moves.offered_at.begin(), moves.offered_at.end(), offsets);
+  else
+    std::fill_n(offsets, size_, 0);
   // A rank that offers nothing has no say in whether buffers are shared.
-  const std::uint64_t buffer = longest > 0 ? endpoint_->address_of_buffer(moves.input)
-                                           : endpoint_->address_of(channel_.window(lane, rank_, 0));
+  const std::uint64_t buffer =
+      longest > 0 ? endpoint_->address_of_buffer(moves.input) : endpoint_->address_of(channel_.window(lane, rank_, 0));
   announce(lane, request.descriptor.fingerprint(), buffer, longest);
   co_await everyone_here(lane);
   check_announcements(request);
@@ -235,7 +244,8 @@ Task HostGroup::move_in_place(const Request& request) {
   for (int i = 0; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
     const auto index = static_cast<std::size_t>(peer);
-    const std::byte* source = endpoint_->pointer_at(announcement(lane, peer).buffer) + channel_.offsets(lane, peer)[rank_];
+    const std::byte* source =
+        endpoint_->pointer_at(announcement(lane, peer).buffer) + channel_.offsets(lane, peer)[rank_];
     std::byte* target = request.output + moves.to_at[index];
     if (source == target) continue;
     for (std::size_t at = 0; at < moves.from[index]; at += piece) {
@@ -256,14 +266,16 @@ Task HostGroup::move_staged(const Request& request, const Moves& moves) {
     longest = std::max<std::size_t>(longest, announcement(lane, peer).longest_block);
   }
   const std::size_t window = endpoint_->tuning().window_bytes;
-  const std::size_t piece = moves.per_destination ? std::max<std::size_t>(window / static_cast<std::size_t>(size_), 64) : window;
+  const std::size_t piece =
+      moves.per_destination ? std::max<std::size_t>(window / static_cast<std::size_t>(size_), 64) : window;
   std::uint64_t parity = 0;
   for (std::size_t begin = 0; begin < longest; begin += piece, parity ^= 1) {
     const auto left = [&](std::size_t bytes) { return bytes > begin ? std::min(piece, bytes - begin) : 0; };
     for (std::size_t block = 0; block < moves.offered.size(); ++block) {
       const std::size_t bytes = left(moves.offered[block]);
       if (bytes > 0) {
-        std::memcpy(channel_.window(lane, rank_, parity) + block * piece, moves.input + moves.offered_at[block] + begin, bytes);
+        std::memcpy(channel_.window(lane, rank_, parity) + block * piece, moves.input + moves.offered_at[block] + begin,
+                    bytes);
       }
     }
     arrive(lane);

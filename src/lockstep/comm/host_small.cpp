@@ -28,7 +28,8 @@ bool HostGroup::fits_slots(const Request& request) const noexcept {
   switch (descriptor.collective) {
     case Collective::Barrier: return true;
     case Collective::AllReduce:
-      return doubles(request) || (!power_of_two() && bytes <= std::min(endpoint_->tuning().two_hop_bytes, channel_.slot_payload()));
+      return doubles(request) ||
+             (!power_of_two() && bytes <= std::min(endpoint_->tuning().two_hop_bytes, channel_.slot_payload()));
     // Everyone knows the sum of all blocks (unequal ones included) and must choose alike.
     case Collective::AllGather:
     case Collective::Gather:
@@ -78,7 +79,8 @@ bool HostGroup::doubles(const Request& request) const noexcept {
   const std::size_t bytes = static_cast<std::size_t>(request.descriptor.count) * request.element_bytes;
   // Half types travel as float32 after the first exchange.
   return power_of_two() && bytes <= endpoint_->tuning().doubling_bytes &&
-         bytes * (accumulate_type(request.descriptor.type) == request.descriptor.type ? 1 : 2) <= channel_.slot_payload();
+         bytes * (accumulate_type(request.descriptor.type) == request.descriptor.type ? 1 : 2) <=
+             channel_.slot_payload();
 }
 
 void HostGroup::begin_doubling(const Request& request) {
@@ -95,7 +97,8 @@ bool HostGroup::advance_doubling(const Request& request) {
   const TreeReduction reduction{descriptor.type, descriptor.op, size_};
   const auto partial_type = accumulate_type(descriptor.type);
   const bool widens = partial_type != descriptor.type;
-  const std::size_t partial_bytes = static_cast<std::size_t>(descriptor.count) * (widens ? c10::elementSize(partial_type) : request.element_bytes);
+  const std::size_t partial_bytes =
+      static_cast<std::size_t>(descriptor.count) * (widens ? c10::elementSize(partial_type) : request.element_bytes);
   std::byte* const partial = widens ? scratch(1) : request.output;
   constexpr int kLeaves[] = {0, 1};
   for (; doubling_.distance < size_; doubling_.distance *= 2) {
@@ -109,7 +112,8 @@ bool HostGroup::advance_doubling(const Request& request) {
     reduce_tree(reduction, {0, 2}, kLeaves, inputs, first ? Stage::Elements : Stage::Partials, {&output, 1},
                 last ? Stage::Elements : Stage::Partials, descriptor.count);
     if (last) continue;
-    exchange(rank_ ^ (doubling_.distance * 2), doubling_.fingerprint, partial, partial_bytes, scratch(0), partial_bytes);
+    exchange(rank_ ^ (doubling_.distance * 2), doubling_.fingerprint, partial, partial_bytes, scratch(0),
+             partial_bytes);
     endpoint_->segment().notify();
   }
   doubling_.begun = false;
@@ -157,8 +161,12 @@ Task HostGroup::all_reduce_on_grid(const Request& request) {
   const int column = rank_ % columns;
   const int row_first = rank_ - column;
   const auto slice = [&](int index) { return slice_of(descriptor.count, columns, index, request.element_bytes); };
-  const auto bytes_of = [&](int index) { return static_cast<std::size_t>(slice(index).count()) * request.element_bytes; };
-  const auto place_of = [&](int index) { return request.output + static_cast<std::size_t>(slice(index).begin) * request.element_bytes; };
+  const auto bytes_of = [&](int index) {
+    return static_cast<std::size_t>(slice(index).count()) * request.element_bytes;
+  };
+  const auto place_of = [&](int index) {
+    return request.output + static_cast<std::size_t>(slice(index).begin) * request.element_bytes;
+  };
   const std::int64_t count = slice(column).count();
 
   for (int i = 1; i < columns; ++i) {
@@ -168,7 +176,8 @@ Task HostGroup::all_reduce_on_grid(const Request& request) {
   endpoint_->segment().notify();
   co_await messages_of(descriptor, {row_first, row_first + columns, 1});
   std::byte* const partial = scratch(size_);
-  const std::size_t partial_bytes = static_cast<std::size_t>(count) * c10::elementSize(accumulate_type(descriptor.type));
+  const std::size_t partial_bytes =
+      static_cast<std::size_t>(count) * c10::elementSize(accumulate_type(descriptor.type));
   reduce_parts(reduction, columns, column, place_of(column), Stage::Elements, partial, Stage::Partials, count);
 
   for (int i = 1; i < rows; ++i) {
@@ -188,12 +197,14 @@ Task HostGroup::all_reduce_on_grid(const Request& request) {
 }
 
 // Reduces `parts` equal parts of the tree: number `own` lies at `mine`, the others in scratch.
-void HostGroup::reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine, Stage input_stage,
-                             std::byte* result, Stage output_stage, std::int64_t count) {
-  for (int part = 0; part < parts; ++part) slot_inputs_[static_cast<std::size_t>(part)] = part == own ? mine : scratch(part);
+void HostGroup::reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine,
+                             Stage input_stage, std::byte* result, Stage output_stage, std::int64_t count) {
+  for (int part = 0; part < parts; ++part)
+    slot_inputs_[static_cast<std::size_t>(part)] = part == own ? mine : scratch(part);
   void* output = result;
-  reduce_tree(reduction, {0, parts}, leaf_numbers(parts), std::span(slot_inputs_).first(static_cast<std::size_t>(parts)), input_stage,
-              {&output, 1}, output_stage, count);
+  reduce_tree(reduction, {0, parts}, leaf_numbers(parts),
+              std::span(slot_inputs_).first(static_cast<std::size_t>(parts)), input_stage, {&output, 1}, output_stage,
+              count);
 }
 
 // ---- all-reduce in two hops: everyone reduces its slice and sends the result around ----------------
@@ -201,8 +212,12 @@ void HostGroup::reduce_parts(const TreeReduction& reduction, int parts, int own,
 Task HostGroup::all_reduce_in_two_hops(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const std::uint32_t fingerprint = descriptor.fingerprint();
-  const auto bytes_of = [&](const Slice& slice) { return static_cast<std::size_t>(slice.count()) * request.element_bytes; };
-  const auto place_of = [&](const Slice& slice) { return request.output + static_cast<std::size_t>(slice.begin) * request.element_bytes; };
+  const auto bytes_of = [&](const Slice& slice) {
+    return static_cast<std::size_t>(slice.count()) * request.element_bytes;
+  };
+  const auto place_of = [&](const Slice& slice) {
+    return request.output + static_cast<std::size_t>(slice.begin) * request.element_bytes;
+  };
   const auto slice = [&](int peer) { return slice_of(descriptor.count, size_, peer, request.element_bytes); };
   const Slice mine = slice(rank_);
 
@@ -213,8 +228,8 @@ Task HostGroup::all_reduce_in_two_hops(const Request& request) {
   endpoint_->segment().notify();
   co_await messages_of(descriptor, {0, size_, 1});
 
-  reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_, place_of(mine), Stage::Elements, place_of(mine), Stage::Elements,
-               mine.count());
+  reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_, place_of(mine), Stage::Elements, place_of(mine),
+               Stage::Elements, mine.count());
 
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
@@ -246,11 +261,13 @@ Task HostGroup::run_in_slots(const Request& request) {
   const auto to_all = [&](Message message) { std::fill(outgoing.begin(), outgoing.end(), message); };
   const auto send_blocks = [&] {
     const auto offsets = block_offsets(request.send_counts, request.element_bytes);
-    for (std::size_t i = 0; i < outgoing.size(); ++i) outgoing[i] = {request.input + offsets[i], offsets[i + 1] - offsets[i]};
+    for (std::size_t i = 0; i < outgoing.size(); ++i)
+      outgoing[i] = {request.input + offsets[i], offsets[i + 1] - offsets[i]};
   };
   const auto receive_blocks = [&] {
     const auto offsets = block_offsets(request.recv_counts, request.element_bytes);
-    for (std::size_t i = 0; i < incoming.size(); ++i) incoming[i] = {request.output + offsets[i], offsets[i + 1] - offsets[i]};
+    for (std::size_t i = 0; i < incoming.size(); ++i)
+      incoming[i] = {request.output + offsets[i], offsets[i + 1] - offsets[i]};
   };
   const auto to_scratch = [&] {
     for (int peer = 0; peer < size_; ++peer) incoming[static_cast<std::size_t>(peer)] = {scratch(peer), bytes};
@@ -260,8 +277,10 @@ Task HostGroup::run_in_slots(const Request& request) {
 
   switch (descriptor.collective) {
     case Collective::Broadcast:
-      if (root) to_all({request.output, bytes});
-      else incoming[at_root] = {request.output, bytes};
+      if (root)
+        to_all({request.output, bytes});
+      else
+        incoming[at_root] = {request.output, bytes};
       break;
     case Collective::AllGather:
       to_all({request.input, static_cast<std::size_t>(request.send_counts[0]) * request.element_bytes});
@@ -280,8 +299,10 @@ Task HostGroup::run_in_slots(const Request& request) {
       receive_blocks();
       break;
     case Collective::Reduce:
-      if (root) to_scratch();
-      else outgoing[at_root] = {request.output, bytes};
+      if (root)
+        to_scratch();
+      else
+        outgoing[at_root] = {request.output, bytes};
       break;
     case Collective::ReduceScatter:
       for (std::size_t i = 0; i < outgoing.size(); ++i) outgoing[i] = {request.input + i * bytes, bytes};
@@ -305,8 +326,9 @@ Task HostGroup::run_in_slots(const Request& request) {
   co_await messages_of(descriptor, {0, size_, 1});
 
   if (!moves && (root || descriptor.collective == Collective::ReduceScatter)) {
-    reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_, root ? request.output : request.input + mine * bytes,
-                 Stage::Elements, request.output, Stage::Elements, descriptor.count);
+    reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_,
+                 root ? request.output : request.input + mine * bytes, Stage::Elements, request.output, Stage::Elements,
+                 descriptor.count);
   }
 }
 

@@ -47,7 +47,8 @@ std::unique_ptr<Wire::Message> MemoryWire::receive(int group, Channel channel, i
     bool wrong_size() {
       const auto now = std::chrono::steady_clock::now();
       if (!wrong_since) wrong_since = now;
-      if (now - *wrong_since > std::chrono::seconds(2)) fail(Fault::Internal, "a message of another size than its receive");
+      if (now - *wrong_since > std::chrono::seconds(2))
+        fail(Fault::Internal, "a message of another size than its receive");
       return false;
     }
 

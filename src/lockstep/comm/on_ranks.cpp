@@ -56,7 +56,8 @@ namespace {
 /// What a control channel would have told, read straight from the other hosts' pages.
 class PretendedStatus final : public RemoteStatus {
  public:
-  PretendedStatus(const HostMap& map, const std::vector<std::shared_ptr<Segment>>& segments) : map_(map), segments_(segments) {}
+  PretendedStatus(const HostMap& map, const std::vector<std::shared_ptr<Segment>>& segments)
+      : map_(map), segments_(segments) {}
 
   std::string elsewhere(int rank) const override {
     return waits(page(rank)) ? "" : describe_place(page(rank), monotonic_ns());
@@ -95,9 +96,11 @@ void on_hosts(const Ranks& ranks_on_hosts, const std::function<void(Communicator
       for (const auto& segment : segments) segment->abort(rank, code, fault, message);
     };
     try {
-      const auto endpoint = std::make_shared<Endpoint>(segments[host], index, EndpointOptions{rank, map.ranks[host], ranks_on_hosts.timeout_s, {}, false});
+      const auto endpoint = std::make_shared<Endpoint>(
+          segments[host], index, EndpointOptions{rank, map.ranks[host], ranks_on_hosts.timeout_s, {}, false});
       Communicator world(endpoint, std::make_unique<HierGroup>("hier", std::make_shared<MemoryWire>(hub, rank), 1,
-                                                               std::make_unique<HostGroup>(endpoint), rank, world_ranks, hosts, remote));
+                                                               std::make_unique<HostGroup>(endpoint), rank, world_ranks,
+                                                               hosts, remote));
       body(world);
       segments[host]->status(index).phase = static_cast<std::uint32_t>(RankPhase::Left);
       world.barrier({.name = kEndOfRun});
@@ -117,8 +120,10 @@ void on_hosts(const Ranks& ranks_on_hosts, const std::function<void(Communicator
 
 void on_ranks(const Ranks& ranks, const std::function<void(Communicator&)>& body) {
   if (!launched()) {
-    if (!ranks.hosts.empty()) on_hosts(ranks, body);
-    else run_ranks(ranks.count, body, {.timeout_s = ranks.timeout_s, .private_buffers = ranks.private_buffers});
+    if (!ranks.hosts.empty())
+      on_hosts(ranks, body);
+    else
+      run_ranks(ranks.count, body, {.timeout_s = ranks.timeout_s, .private_buffers = ranks.private_buffers});
     return;
   }
   ASSERT_EQ(ranks.count, runtime().size());

@@ -14,9 +14,9 @@ namespace lockstep::comm::testing {
 
 struct Ranks {
   int count;
-  bool private_buffers = false;        // see ThreadRanksOptions
-  std::vector<int> hosts = {};         // not empty: rank r is on host hosts[r], over a MemoryWire
-  double timeout_s = 30;               // of a collective
+  bool private_buffers = false;  // see ThreadRanksOptions
+  std::vector<int> hosts = {};   // not empty: rank r is on host hosts[r], over a MemoryWire
+  double timeout_s = 30;         // of a collective
 };
 std::ostream& operator<<(std::ostream& out, const Ranks& ranks);
 

@@ -98,10 +98,14 @@ void reduce_tree(const TreeReduction& reduction, TreeNode root, std::span<const 
   } else if (!finished) {
     stages = KernelStages::First;
   }
-  const KernelJob job{inputs.data(),  first_leaf.data(),
-                      static_cast<int>(inputs.size()), root.first,
-                      root.count,     outputs.data(),
-                      static_cast<int>(outputs.size()), static_cast<long>(count),
+  const KernelJob job{inputs.data(),
+                      first_leaf.data(),
+                      static_cast<int>(inputs.size()),
+                      root.first,
+                      root.count,
+                      outputs.data(),
+                      static_cast<int>(outputs.size()),
+                      static_cast<long>(count),
                       finished && reduction.op == ReduceOp::Avg ? static_cast<double>(reduction.leaves) : 0.0};
   kernels()[static_cast<int>(*kernel_type(type))][static_cast<int>(kernel_op(reduction.op))][static_cast<int>(stages)](
       job);
@@ -109,11 +113,10 @@ void reduce_tree(const TreeReduction& reduction, TreeNode root, std::span<const 
 
 std::span<const int> leaf_numbers(int count) { return std::span(kLeafNumbers).first(static_cast<std::size_t>(count)); }
 
-void reduce_leaves(const TreeReduction& reduction, std::span<const void* const> inputs,
-                   std::span<void* const> outputs, std::int64_t count) {
+void reduce_leaves(const TreeReduction& reduction, std::span<const void* const> inputs, std::span<void* const> outputs,
+                   std::int64_t count) {
   const int leaves = static_cast<int>(inputs.size());
-  reduce_tree(reduction, {0, leaves}, leaf_numbers(leaves), inputs, Stage::Elements, outputs,
-              Stage::Elements, count);
+  reduce_tree(reduction, {0, leaves}, leaf_numbers(leaves), inputs, Stage::Elements, outputs, Stage::Elements, count);
 }
 
 }  // namespace lockstep::comm

@@ -36,8 +36,8 @@ void reduce_tree(const TreeReduction& reduction, TreeNode root, std::span<const 
 std::span<const int> leaf_numbers(int count);
 
 /// The common case: one input per leaf, elements in, finished elements out.
-void reduce_leaves(const TreeReduction& reduction, std::span<const void* const> inputs,
-                   std::span<void* const> outputs, std::int64_t count);
+void reduce_leaves(const TreeReduction& reduction, std::span<const void* const> inputs, std::span<void* const> outputs,
+                   std::int64_t count);
 
 /// Fails with Fault::Usage when `op` on `type` has no meaning or no kernel.
 void check_reducible(c10::ScalarType type, ReduceOp op);

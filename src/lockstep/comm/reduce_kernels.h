@@ -21,7 +21,19 @@ struct KernelJob {
 using Kernel = void (*)(const KernelJob&);
 
 enum class KernelType : unsigned char {
-  Float64, Float32, Float16, BFloat16, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Bool,
+  Float64,
+  Float32,
+  Float16,
+  BFloat16,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  UInt8,
+  UInt16,
+  UInt32,
+  UInt64,
+  Bool,
 };
 enum class KernelOp : unsigned char { Sum, Prod, Min, Max };
 

@@ -40,7 +40,8 @@ Error as_error(const std::exception& exception) {
 // What goes wrong before the ranks have met goes wrong for all of a host: its first rank
 // says it. The others give it the time: a process manager ends all when one ends badly.
 void say_for_host(const Error& error) {
-  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK", environment::get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
+  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK",
+                           environment::get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
     const auto place = environment::get(name);
     if (!place) continue;
     if (*place == "0") break;
@@ -58,8 +59,10 @@ Runtime* the_runtime = nullptr;
   try {
     if (const auto current = std::current_exception()) std::rethrow_exception(current);
   } catch (const std::exception& exception) {
-    if (the_runtime != nullptr) code = the_runtime->abort(as_error(exception));
-    else fmt::print(stderr, "lockstep: {}\n", exception.what());
+    if (the_runtime != nullptr)
+      code = the_runtime->abort(as_error(exception));
+    else
+      fmt::print(stderr, "lockstep: {}\n", exception.what());
   } catch (...) {
     fmt::print(stderr, "lockstep: an exception of an unknown type\n");
   }
@@ -76,7 +79,8 @@ Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions())
   if (environment::get(environment::kTrace)) profile::enable(true);
   Watchdog::Options options;
   options.local_rank = world_->local_rank;
-  for (int peer = 0; peer < world_->local_size; ++peer) options.world_rank_of.push_back(world_->endpoint->world_rank_of(peer));
+  for (int peer = 0; peer < world_->local_size; ++peer)
+    options.world_rank_of.push_back(world_->endpoint->world_rank_of(peer));
   options.watches_peers = !environment::get(environment::kSegment).has_value();
   options.also = world_->watch;
   options.on_overdue = [kill_all = world_->kill_all](int code) {

@@ -79,7 +79,8 @@ std::int64_t monotonic_ns() noexcept {
 std::string describe_place(const StatusPage& page, std::int64_t now_ns) {
   if (static_cast<RankPhase>(page.phase.load()) == RankPhase::Left) return "it has ended";
   const auto seconds_since = [&](std::int64_t then_ns) { return static_cast<double>(now_ns - then_ns) * 1e-9; };
-  const std::string stopped = seems_stopped(page, now_ns) ? fmt::format("stopped for {:.1f} s ", seconds_since(page.beat_ns)) : "";
+  const std::string stopped =
+      seems_stopped(page, now_ns) ? fmt::format("stopped for {:.1f} s ", seconds_since(page.beat_ns)) : "";
   if (page.span.empty()) return stopped + "outside any span";
   return fmt::format("{}in span '{}' for {:.1f} s", stopped, page.span.get(), seconds_since(page.span_since_ns));
 }
@@ -90,7 +91,8 @@ bool seems_stopped(const StatusPage& page, std::int64_t now_ns) {
 }
 
 bool waits(const StatusPage& page) {
-  const bool here = static_cast<RankPhase>(page.phase.load()) != RankPhase::Left && !seems_stopped(page, monotonic_ns());
+  const bool here =
+      static_cast<RankPhase>(page.phase.load()) != RankPhase::Left && !seems_stopped(page, monotonic_ns());
   return here && !page.waiting_for.empty();
 }
 
@@ -122,13 +124,15 @@ std::shared_ptr<Segment> Segment::attach(int descriptor) {
     fail(Fault::Comm, "the launcher's shared memory cannot be read; start the program with 'lockstep launch'");
   }
   if (std::strncmp(header.version, kVersion, sizeof header.version) != 0) {
-    fail(Fault::Usage, fmt::format("this program is Lockstep {} but it was launched by {}; install one version everywhere",
-                                   kVersion, header.version));
+    fail(Fault::Usage,
+         fmt::format("this program is Lockstep {} but it was launched by {}; install one version everywhere", kVersion,
+                     header.version));
   }
   void* base = mmap(nullptr, header.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) {
-    fail_errno(fmt::format("cannot map {} GiB of address space for shared memory (see 'ulimit -v')",
-                           header.total_bytes >> 30), errno);
+    fail_errno(
+        fmt::format("cannot map {} GiB of address space for shared memory (see 'ulimit -v')", header.total_bytes >> 30),
+        errno);
   }
   madvise(base, header.total_bytes, MADV_DONTDUMP);
   return std::shared_ptr<Segment>(new Segment(static_cast<std::byte*>(base), header.total_bytes, header.ranks, false));

@@ -41,7 +41,8 @@ template <std::size_t kBytes>
 class StatusText {
  public:
   void set(std::string_view text) noexcept {
-    for (std::size_t i = 0; i < kBytes; ++i) characters_[i].store(i < text.size() && i + 1 < kBytes ? text[i] : '\0', std::memory_order_relaxed);
+    for (std::size_t i = 0; i < kBytes; ++i)
+      characters_[i].store(i < text.size() && i + 1 < kBytes ? text[i] : '\0', std::memory_order_relaxed);
   }
   void clear() noexcept { characters_[0].store('\0', std::memory_order_relaxed); }
   bool empty() const noexcept { return characters_[0].load(std::memory_order_relaxed) == '\0'; }
@@ -63,12 +64,12 @@ class StatusText {
 /// they are for people.
 struct alignas(kLine) StatusPage {
   std::atomic<std::int32_t> pid;
-  std::atomic<std::uint32_t> phase;       // RankPhase
-  std::atomic<std::int64_t> beat_ns;      // when the rank's watchdog last ran, CLOCK_MONOTONIC
+  std::atomic<std::uint32_t> phase;   // RankPhase
+  std::atomic<std::int64_t> beat_ns;  // when the rank's watchdog last ran, CLOCK_MONOTONIC
   std::atomic<std::int64_t> span_since_ns;
-  std::atomic<const char*> span_source;   // the rank's own pointer, to see that it changed
+  std::atomic<const char*> span_source;  // the rank's own pointer, to see that it changed
   StatusText<96> span;
-  StatusText<192> waiting_for;            // the collective the rank waits in; empty if none
+  StatusText<192> waiting_for;  // the collective the rank waits in; empty if none
 };
 enum class RankPhase : std::uint32_t { Starting, Joined, Left };
 

@@ -23,9 +23,13 @@ class SlotExchange {
   SlotExchange() = default;
   /// Exchange `number` between `rank` and `peer`, counted by both.
   SlotExchange(const Channel& channel, int rank, int peer, std::uint64_t number, std::uint32_t fingerprint) noexcept
-      : out_(channel.slot(peer, rank, number & 1)), in_(channel.slot(rank, peer, number & 1)), stamp_(number << 32 | fingerprint) {}
+      : out_(channel.slot(peer, rank, number & 1)),
+        in_(channel.slot(rank, peer, number & 1)),
+        stamp_(number << 32 | fingerprint) {}
 
-  void push(const SlotCopy& copy, const std::byte* data, std::size_t bytes) const noexcept { copy.push(out_, data, bytes, stamp_); }
+  void push(const SlotCopy& copy, const std::byte* data, std::size_t bytes) const noexcept {
+    copy.push(out_, data, bytes, stamp_);
+  }
 
   /// Takes the message to `data` once it is there.
   Arrival pull(const SlotCopy& copy, std::byte* data, std::size_t bytes) const noexcept {

@@ -29,7 +29,7 @@ class Waiter {
 struct TaskState {
   Waiter* waiter = nullptr;
   std::coroutine_handle<> suspended;
-  int spins = 0;  // looks at a Waiter before the Task suspends
+  int spins = 0;               // looks at a Waiter before the Task suspends
   bool shares_thread = false;  // other collectives wait for the same thread
 };
 

@@ -30,7 +30,8 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const 
       segment->abort(rank, code, fault, message);
     };
     try {
-      const auto endpoint = std::make_shared<Endpoint>(segment, rank, EndpointOptions{rank, everyone, options.timeout_s, {}, options.private_buffers});
+      const auto endpoint = std::make_shared<Endpoint>(
+          segment, rank, EndpointOptions{rank, everyone, options.timeout_s, {}, options.private_buffers});
       Communicator world(endpoint, std::make_unique<HostGroup>(endpoint));
       body(world);
     } catch (const Error& error) {

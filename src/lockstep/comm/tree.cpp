@@ -38,8 +38,8 @@ TreeNode shards_of_rank(int shards, int ranks, int rank) {
     fail(Fault::Usage, fmt::format("shards={} is not a power of two", shards));
   }
   if (ranks > shards) {
-    fail(Fault::Usage, fmt::format("{} ranks are more than {} shards; use at most {} ranks or more shards", ranks,
-                                   shards, shards));
+    fail(Fault::Usage,
+         fmt::format("{} ranks are more than {} shards; use at most {} ranks or more shards", ranks, shards, shards));
   }
   if (rank < 0 || rank >= ranks) fail(Fault::Usage, fmt::format("rank {} is not one of {} ranks", rank, ranks));
   TreeNode of_ranks{0, ranks};

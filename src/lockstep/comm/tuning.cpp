@@ -23,8 +23,10 @@ std::string cache_file(int local_ranks) {
 }  // namespace
 
 std::string Tuning::json() const {
-  return nlohmann::json{{"doubling_bytes", doubling_bytes}, {"two_hop_bytes", two_hop_bytes},
-                        {"inline_bytes", inline_bytes},   {"piece_bytes", piece_bytes},
+  return nlohmann::json{{"doubling_bytes", doubling_bytes},
+                        {"two_hop_bytes", two_hop_bytes},
+                        {"inline_bytes", inline_bytes},
+                        {"piece_bytes", piece_bytes},
                         {"window_bytes", window_bytes}}
       .dump();
 }

@@ -75,9 +75,10 @@ void Watchdog::look_after_peers() {
       gone = poll(&state, 1, 0) > 0;
     }
     if (gone && static_cast<RankPhase>(page.phase.load()) == RankPhase::Joined) {
-      segment_->abort(-1, exit_code::kFailed, Fault::Comm,
-                      fmt::format("rank {} (process {}) has died{}", options_.world_rank_of[static_cast<std::size_t>(peer)],
-                                  page.pid.load(), page.span.empty() ? "" : fmt::format(" in span '{}'", page.span.get())));
+      segment_->abort(
+          -1, exit_code::kFailed, Fault::Comm,
+          fmt::format("rank {} (process {}) has died{}", options_.world_rank_of[static_cast<std::size_t>(peer)],
+                      page.pid.load(), page.span.empty() ? "" : fmt::format(" in span '{}'", page.span.get())));
     }
   }
 }

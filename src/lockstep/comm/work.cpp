@@ -17,8 +17,10 @@ struct Work::Pending {
   std::vector<std::function<void()>> after;
 };
 
-Work::Work(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<OperationQueue> queue, std::shared_ptr<Operation> operation)
-    : pending_(std::make_shared<Pending>(Pending{std::move(endpoint), std::move(queue), std::move(operation), {}, {}})) {}
+Work::Work(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<OperationQueue> queue,
+           std::shared_ptr<Operation> operation)
+    : pending_(
+          std::make_shared<Pending>(Pending{std::move(endpoint), std::move(queue), std::move(operation), {}, {}})) {}
 
 Work::Pending& Work::pending() {
   if (!pending_) pending_ = std::make_shared<Pending>();
@@ -37,7 +39,8 @@ void Work::finish() {
 
 bool Work::done() const noexcept {
   if (!pending_) return true;
-  if (pending_->operation && pending_->operation->state.load(std::memory_order_acquire) != Operation::State::Done) return false;
+  if (pending_->operation && pending_->operation->state.load(std::memory_order_acquire) != Operation::State::Done)
+    return false;
   return std::all_of(pending_->others.begin(), pending_->others.end(), [](const Work& work) { return work.done(); });
 }
 

@@ -19,7 +19,8 @@ World self_world(const WorldOptions& options) {
   World world;
   auto segment = Segment::for_threads(1);
   segment->header().ranks_say_cause = 1;
-  world.endpoint = std::make_shared<Endpoint>(std::move(segment), 0, EndpointOptions{0, {0}, options.timeout_s, options.comm_cpus, false});
+  world.endpoint = std::make_shared<Endpoint>(std::move(segment), 0,
+                                              EndpointOptions{0, {0}, options.timeout_s, options.comm_cpus, false});
   world.backend = std::make_unique<HostGroup>(world.endpoint);
   return world;
 }
@@ -38,12 +39,14 @@ World launched_world(const WorldOptions& options) {
   // Programs that this one starts must not hold the memory of the run.
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   if (segment->ranks() != world.size) {
-    fail(Fault::Usage, fmt::format("{}={} but the launcher started {} ranks", environment::kSize, world.size, segment->ranks()));
+    fail(Fault::Usage,
+         fmt::format("{}={} but the launcher started {} ranks", environment::kSize, world.size, segment->ranks()));
   }
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
-  world.endpoint = std::make_shared<Endpoint>(std::move(segment), world.rank,
-                                              EndpointOptions{world.rank, std::move(everyone), options.timeout_s, options.comm_cpus, false});
+  world.endpoint = std::make_shared<Endpoint>(
+      std::move(segment), world.rank,
+      EndpointOptions{world.rank, std::move(everyone), options.timeout_s, options.comm_cpus, false});
   world.backend = std::make_unique<HostGroup>(world.endpoint);
   return world;
 }
@@ -57,8 +60,10 @@ void load_mpi_plugin() {
   if (dladdr(reinterpret_cast<void*>(&load_mpi_plugin), &info) == 0) fail(Fault::Internal, "cannot locate liblockstep");
   const auto path = std::filesystem::path(info.dli_fname).parent_path() / "liblockstep_mpi.so";
   if (!std::filesystem::exists(path)) {
-    fail(Fault::Usage, fmt::format("Lockstep was built without MPI ({} is not there); install an MPI (Debian: libopenmpi-dev "
-                                   "openmpi-bin) and build again, or use 'lockstep launch' on one host", path.string()));
+    fail(Fault::Usage,
+         fmt::format("Lockstep was built without MPI ({} is not there); install an MPI (Debian: libopenmpi-dev "
+                     "openmpi-bin) and build again, or use 'lockstep launch' on one host",
+                     path.string()));
   }
   // Global: Open MPI opens plug-ins of its own that look for its symbols.
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
@@ -77,7 +82,9 @@ std::string detect_world() {
   }
   const auto tasks = environment::get("SLURM_NTASKS");
   if (environment::get("SLURM_PROCID") && environment::get("SLURM_STEP_ID") && tasks && *tasks != "1") {
-    fail(Fault::Usage, fmt::format("srun started {} tasks without a process manager that MPI can speak to; use 'srun --mpi=pmix'", *tasks));
+    fail(Fault::Usage,
+         fmt::format("srun started {} tasks without a process manager that MPI can speak to; use 'srun --mpi=pmix'",
+                     *tasks));
   }
   return "self";
 }

@@ -115,7 +115,8 @@ class Interval {
     if (clock_ != detail::Mode::Off) start_ = detail::ticks(clock_);
   }
   void end() const {
-    if (clock_ != detail::Mode::Off) detail::record(detail::attached(), detail::Kind::Span, name_, start_, detail::ticks(clock_), bytes_);
+    if (clock_ != detail::Mode::Off)
+      detail::record(detail::attached(), detail::Kind::Span, name_, start_, detail::ticks(clock_), bytes_);
   }
 
  private:

@@ -98,7 +98,9 @@ std::unique_ptr<Wire::Message> MpiWire::send(int group, Channel channel, int to,
     const std::size_t part = std::min(bytes, kMostBytes);
     const std::lock_guard lock(mutex_);
     message->requests().push_back(MPI_REQUEST_NULL);
-    check_mpi(MPI_Isend(next, static_cast<int>(part), MPI_BYTE, to, tag(group, channel), communicator_, &message->requests().back()), "sending");
+    check_mpi(MPI_Isend(next, static_cast<int>(part), MPI_BYTE, to, tag(group, channel), communicator_,
+                        &message->requests().back()),
+              "sending");
     next += part;
     bytes -= part;
   } while (bytes > 0);
@@ -113,7 +115,9 @@ std::unique_ptr<Wire::Message> MpiWire::receive(int group, Channel channel, int 
     const std::size_t part = std::min(bytes, kMostBytes);
     const std::lock_guard lock(mutex_);
     message->requests().push_back(MPI_REQUEST_NULL);
-    check_mpi(MPI_Irecv(next, static_cast<int>(part), MPI_BYTE, from, tag(group, channel), communicator_, &message->requests().back()), "receiving");
+    check_mpi(MPI_Irecv(next, static_cast<int>(part), MPI_BYTE, from, tag(group, channel), communicator_,
+                        &message->requests().back()),
+              "receiving");
     next += part;
     bytes -= part;
   } while (bytes > 0);

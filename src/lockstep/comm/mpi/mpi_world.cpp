@@ -49,14 +49,16 @@ bool initialise() {
     // Its own words for this fill a page, and it ends the process.
     const bool started_by_srun = environment::get("SLURM_STEP_ID") && !environment::get("OMPI_COMM_WORLD_SIZE");
     if (started_by_srun && !environment::get("PMIX_RANK")) {
-      fail(Fault::Usage, "srun started this program with a process manager that Open MPI cannot speak to; use 'srun --mpi=pmix'");
+      fail(Fault::Usage,
+           "srun started this program with a process manager that Open MPI cannot speak to; use 'srun --mpi=pmix'");
     }
 #endif
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting");
   }
   if (provided < MPI_THREAD_SERIALIZED) {
-    fail(Fault::Usage, "MPI was initialised for one thread only; Lockstep's communication thread needs at least "
-                       "MPI_Init_thread(…, MPI_THREAD_SERIALIZED, …)");
+    fail(Fault::Usage,
+         "MPI was initialised for one thread only; Lockstep's communication thread needs at least "
+         "MPI_Init_thread(…, MPI_THREAD_SERIALIZED, …)");
   }
   return initialised == 0;
 }
@@ -70,8 +72,9 @@ std::vector<std::string> gather_texts(const std::string& text) {
   check_mpi(MPI_Allgather(&mine, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD), "meeting the other ranks");
   std::partial_sum(lengths.begin(), lengths.end() - 1, offsets.begin() + 1);
   std::string all(static_cast<std::size_t>(offsets.back() + lengths.back()), 0);
-  check_mpi(MPI_Allgatherv(text.data(), mine, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, MPI_COMM_WORLD),
-            "meeting the other ranks");
+  check_mpi(
+      MPI_Allgatherv(text.data(), mine, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, MPI_COMM_WORLD),
+      "meeting the other ranks");
   std::vector<std::string> result;
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
     result.push_back(all.substr(static_cast<std::size_t>(offsets[rank]), static_cast<std::size_t>(lengths[rank])));
@@ -83,7 +86,8 @@ void check_versions() {
   const auto versions = gather_texts(kVersion);
   for (std::size_t rank = 1; rank < versions.size(); ++rank) {
     if (versions[rank] != versions[0]) {
-      fail(Fault::Usage, fmt::format("rank 0 is Lockstep {} but rank {} is {}; install one version on all hosts", versions[0], rank, versions[rank]));
+      fail(Fault::Usage, fmt::format("rank 0 is Lockstep {} but rank {} is {}; install one version on all hosts",
+                                     versions[0], rank, versions[rank]));
     }
   }
 }
@@ -109,13 +113,19 @@ std::shared_ptr<Segment> share_segment(MPI_Comm host) {
   if (rank != 0) {
     const std::string path = fmt::format("/proc/{}/fd/{}", place[0], place[1]);
     const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!file) fail_errno(fmt::format("cannot open the shared memory of process {}; do the ranks of this host run in different containers?", place[0]), errno);
+    if (!file)
+      fail_errno(
+          fmt::format(
+              "cannot open the shared memory of process {}; do the ranks of this host run in different containers?",
+              place[0]),
+          errno);
     segment = Segment::attach(file.get());
   }
   // mpirun may have bound each rank to a core of its own: count those of all.
   std::array<unsigned char, 4096> mine{}, all{};
   for (const int cpu : usable_cpus()) mine[static_cast<std::size_t>(cpu) % mine.size()] = 1;
-  check_mpi(MPI_Allreduce(mine.data(), all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_CHAR, MPI_MAX, host), "counting cores");
+  check_mpi(MPI_Allreduce(mine.data(), all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_CHAR, MPI_MAX, host),
+            "counting cores");
   if (rank == 0) segment->header().usable_cpus = std::accumulate(all.begin(), all.end(), 0);
   check_mpi(MPI_Barrier(host), "sharing memory on the host");
   return segment;
@@ -129,8 +139,10 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
   check_versions();
 
   MPI_Comm raw = MPI_COMM_NULL;
-  if (one_rank_per_host) check_mpi(MPI_Comm_split(MPI_COMM_WORLD, world.rank, 0, &raw), "splitting by rank");
-  else check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw), "splitting by host");
+  if (one_rank_per_host)
+    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, world.rank, 0, &raw), "splitting by rank");
+  else
+    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw), "splitting by host");
   const MpiComm host(raw);
   MPI_Comm_rank(host.get(), &world.local_rank);
   MPI_Comm_size(host.get(), &world.local_size);
@@ -143,7 +155,8 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
 
   auto segment = share_segment(host.get());
   world.endpoint = std::make_shared<Endpoint>(segment, world.local_rank,
-                                              EndpointOptions{world.rank, map.ranks[static_cast<std::size_t>(my_host)], options.timeout_s, options.comm_cpus, false});
+                                              EndpointOptions{world.rank, map.ranks[static_cast<std::size_t>(my_host)],
+                                                              options.timeout_s, options.comm_cpus, false});
   auto local = std::make_unique<HostGroup>(world.endpoint);
   world.kill_all = [](int code) { MPI_Abort(MPI_COMM_WORLD, code); };
 
@@ -154,23 +167,28 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
     char name[256] = {};
     gethostname(name, sizeof name - 1);
     const auto names = gather_texts(name);
-    for (const auto& ranks : map.ranks) settings.hosts.push_back({names[static_cast<std::size_t>(ranks.front())], ranks});
+    for (const auto& ranks : map.ranks)
+      settings.hosts.push_back({names[static_cast<std::size_t>(ranks.front())], ranks});
     std::optional<ControlChannel::Listener> listener;
     if (world.rank == 0) listener.emplace();
     const std::string invitation = gather_texts(listener ? listener->invitation() : "")[0];
-    if (listener) control = std::make_shared<ControlChannel>(std::move(settings), std::move(*listener));
-    else if (world.local_rank == 0) control = std::make_shared<ControlChannel>(std::move(settings), invitation);
+    if (listener)
+      control = std::make_shared<ControlChannel>(std::move(settings), std::move(*listener));
+    else if (world.local_rank == 0)
+      control = std::make_shared<ControlChannel>(std::move(settings), invitation);
 
     // A peer that fails often shows as a broken message first: its own cause is better.
     const auto on_error = [endpoint = world.endpoint](const std::string& words) {
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-      while (!endpoint->segment().aborted() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      while (!endpoint->segment().aborted() && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
       endpoint->fail_for_all("MPI: " + words);
     };
     std::vector<int> world_ranks(static_cast<std::size_t>(world.size));
     std::iota(world_ranks.begin(), world_ranks.end(), 0);
-    world.backend = std::make_unique<HierGroup>(one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, on_error), 1,
-                                                std::move(local), world.rank, std::move(world_ranks), std::move(host_ids), control);
+    world.backend = std::make_unique<HierGroup>(
+        one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, on_error), 1, std::move(local),
+        world.rank, std::move(world_ranks), std::move(host_ids), control);
   } else {
     world.backend = std::move(local);  // one host: shared memory is all it takes
   }
