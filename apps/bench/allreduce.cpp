@@ -10,13 +10,12 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/benches.h"
 #include "bench/peers.h"
-#include "bench/plot.h"
 #include "bench/process.h"
 #include "bench/report.h"
+#include "bench/report_files.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
 #include "lockstep/core/cpu.h"
@@ -36,8 +35,7 @@ struct Options {
   int rounds = 7;
   std::vector<std::string> sizes = {"1KiB", "64KiB", "1MiB", "16MiB", "100MiB"};
   std::vector<std::string> peers = peer_names();
-  std::string json;
-  std::string plot;
+  ReportFiles files;
 };
 
 struct Contestant {
@@ -89,6 +87,12 @@ Contestant ours(const std::string& variant, int ranks) {
            variant}};
 }
 
+Contestant ceiling(int ranks) {
+  return {
+      {kCeiling, ""},
+      {own_program(), "bench", "allreduce-worker", "--variant", "ceiling", "--ceiling-ranks", std::to_string(ranks)}};
+}
+
 /// Open MPI enters twice: which of its two copy mechanisms is faster depends on the size.
 std::vector<std::string> settings_of(const std::string& peer) {
   if (peer == "openmpi") return {"openmpi", "openmpi-nocma"};
@@ -96,7 +100,8 @@ std::vector<std::string> settings_of(const std::string& peer) {
 }
 
 std::vector<Contestant> contestants(const Options& options, Report& report) {
-  std::vector<Contestant> all = {ours("in_place", options.ranks), ours("staged", options.ranks)};
+  std::vector<Contestant> all = {ours("in_place", options.ranks), ours("staged", options.ranks),
+                                 ceiling(options.ranks)};
   const fs::path folder = peers_folder();
   for (const auto& peer : options.peers) {
     if (folder.empty()) {
@@ -136,7 +141,7 @@ void run_once(Contestant& contestant, const Options& options, Report& report) {
   for (const auto& item : items) command.push_back(to_text(item));
   const auto outcome = run_process(command, kRunTimeout_s);
   if (add_calls(outcome, contestant, options, items.size(), report)) return;
-  if (contestant.participant.who == kOurs) {
+  if (!is_peer(contestant.participant)) {
     fail(Fault::Comm, fmt::format("{}: {}", label(contestant.participant), reason_of(outcome)));
   }
   contestant.running = false;
@@ -160,13 +165,13 @@ void measure(const Options& options, Report& report) {
 
 void run(Options options) {
   options.peers = checked_peers(options.peers);
+  options.files.check();
   Report report("allreduce");
   measure(options, report);
   const std::string title =
       fmt::format("all-reduce, float32 sum, {} rank{}", options.ranks, options.ranks == 1 ? "" : "s");
   fmt::print("{}\n{}", title, full_table(report));
-  if (!options.json.empty()) write_text(options.json, report.json().dump(2) + "\n");
-  if (!options.plot.empty()) write_text(options.plot, svg_plot(report, title));
+  options.files.write(report, title);
 }
 
 }  // namespace
@@ -184,8 +189,7 @@ void add_bench_allreduce(CLI::App& bench) {
   command->add_option("--rounds", options->rounds, "Rounds over all participants")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--json", options->json, "Write rows, ratios and what was skipped to this file");
-  command->add_option("--plot", options->plot, "Draw time over bytes into this SVG file");
+  options->files.add_options(*command);
   command->callback([options] { run(*options); });
 }
 

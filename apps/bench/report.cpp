@@ -51,13 +51,13 @@ nlohmann::json ratio_json(const Ratio& ratio) {
   return out;
 }
 
-bool is_peer(const Series& series) { return series.participant.who != kOurs && series.participant.who != kCeiling; }
-
 }  // namespace
 
 std::string label(const Participant& participant) {
   return participant.variant.empty() ? participant.who : participant.who + " " + participant.variant;
 }
+
+bool is_peer(const Participant& participant) { return participant.who != kOurs && participant.who != kCeiling; }
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -114,7 +114,7 @@ std::vector<Ratio> Report::ratios() const {
     if (ours.participant.who != kOurs || ours.seconds.empty()) continue;
     const Series* best = nullptr;
     for (const auto& peer : series_) {
-      if (!is_peer(peer) || !(peer.workload == ours.workload) || peer.seconds.empty()) continue;
+      if (!is_peer(peer.participant) || !(peer.workload == ours.workload) || peer.seconds.empty()) continue;
       if (best == nullptr || median(peer.seconds) < median(best->seconds)) best = &peer;
     }
     if (best == nullptr) continue;

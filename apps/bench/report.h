@@ -25,6 +25,8 @@ struct Participant {
 };
 /// "lockstep in_place", "openmpi".
 std::string label(const Participant& participant);
+/// Neither ours nor the ceiling.
+bool is_peer(const Participant& participant);
 
 /// What was done: times compare only within one Workload.
 struct Workload {

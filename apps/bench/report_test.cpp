@@ -1,8 +1,11 @@
 #include "bench/report.h"
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -11,6 +14,7 @@
 
 #include "bench/plot.h"
 #include "bench/process.h"
+#include "bench/report_files.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
 #include "lockstep/core/error.h"
@@ -121,6 +125,12 @@ TEST(Table, ListsEveryRowAndWhatWasSkipped) {
   EXPECT_TRUE(has(medians_table(example()), "-"));  // what nobody measured yet
 }
 
+TEST(Table, AsMarkdownHasMediansAndRatios) {
+  const auto text = markdown_table(example());
+  EXPECT_TRUE(has(text, "| median | 1 KiB |")) << text;
+  EXPECT_TRUE(has(text, "| **ratio, lockstep in_place** | **2.00 x fast** |")) << text;
+}
+
 TEST(Plot, DrawsOneLinePerParticipant) {
   const auto svg = svg_plot(example(), "a < b");
   std::size_t lines = 0;
@@ -166,6 +176,11 @@ TEST(Process, KeepsOutputErrorsAndCode) {
 
 TEST(Process, EndsTheWholeGroupWhenTimeIsUp) {
   const auto outcome = run_process({"/bin/sh", "-c", "sleep 600 & echo $!; wait"}, 0.3);
+  const auto child = std::atoi(outcome.output.c_str());
+  ASSERT_GT(child, 1) << outcome.output;
+  // Its adoptive parent may take a moment to bury it.
+  for (int i = 0; i < 100 && kill(child, 0) == 0; ++i) usleep(20'000);
+  EXPECT_TRUE(kill(child, 0) == -1 && errno == ESRCH) << child << " runs on";
   EXPECT_TRUE(outcome.timed_out);
   EXPECT_EQ(outcome.exit_code, 128 + 15);
   EXPECT_TRUE(has(reason_of(outcome), "out of time"));
@@ -175,6 +190,16 @@ TEST(Process, NamesAProgramThatCannotStart) {
   const auto outcome = run_process({"/no/such/program"}, 30);
   EXPECT_EQ(outcome.exit_code, 127);
   EXPECT_TRUE(has(reason_of(outcome), "cannot be started"));
+}
+
+TEST(ReportFiles, AreCheckedBeforeTheMeasurement) {
+  ReportFiles files;
+  files.markdown = testing::TempDir() + "report_test.md";
+  EXPECT_NO_THROW(files.check());
+  files.plot = "/";
+  EXPECT_THROW(files.check(), Error);
+  files.plot = "/no/such/folder/file";
+  EXPECT_THROW(files.check(), Error);
 }
 
 TEST(WriteText, ReplacesAWholeFileOrThrows) {

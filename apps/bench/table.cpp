@@ -75,6 +75,32 @@ std::string full_table(const Report& report) {
   return text;
 }
 
+std::string markdown_table(const Report& report) {
+  const auto workloads = report.workloads();
+  const auto ratios = report.ratios();
+  const auto row = [&](const std::string& first, const auto& cell) {
+    std::string text = "| " + first + " |";
+    for (const auto& workload : workloads) text += fmt::format(" {} |", cell(workload));
+    return text + "\n";
+  };
+  std::string text = row("median", heading) + row("---", [](const Workload&) { return "---"; });
+  for (const auto& participant : report.participants()) {
+    text += row(label(participant), [&](const Workload& workload) {
+      const auto* series = report.find(participant, workload);
+      return series != nullptr ? format_seconds(median(series->seconds)) : "-";
+    });
+  }
+  for (const auto& participant : report.participants()) {
+    if (participant.who != kOurs) continue;
+    text += row("**ratio, " + label(participant) + "**", [&](const Workload& workload) {
+      const auto* series = report.find(participant, workload);
+      const std::string ratio = series != nullptr ? comparison(ratios, *series) : "";
+      return ratio.empty() ? "-" : "**" + ratio + "**";
+    });
+  }
+  return text;
+}
+
 LiveTable::LiveTable(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) == 1) {}
 
 // A line that wraps or a table higher than the screen could not be drawn over.

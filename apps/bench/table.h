@@ -1,7 +1,7 @@
 // apps/bench/table.h
 //
 // A Report on the terminal: medians that fill in while rounds come in, and the
-// whole comparison at the end.
+// whole comparison at the end. And the same as Markdown, for the docs.
 #pragma once
 
 #include <cstdio>
@@ -15,6 +15,8 @@ namespace lockstep::apps {
 std::string medians_table(const Report& report);
 /// Median, p95, GB/s and ratio of every row, then what was skipped and why.
 std::string full_table(const Report& report);
+/// Medians and ratios, one column per workload.
+std::string markdown_table(const Report& report);
 
 /// Redraws the medians in place on a terminal wide and high enough for them;
 /// elsewhere (a log, a pipe) each update is one plain line.
