@@ -89,11 +89,9 @@ int run(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   try {
     return run({argv + std::min(argc, 1), argv + argc});
-  } catch (const lockstep::Error& error) {
+  } catch (const std::exception& exception) {
+    const lockstep::Error error = lockstep::as_error(exception);
     fmt::print(stderr, "lockstep: {}\n", error.what());
     return error.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep: {}\n", error.what());
-    return lockstep::exit_code::kFailed;
   }
 }

@@ -36,4 +36,10 @@ void fail_errno(const std::string& message, int error_number, std::source_locati
   throw Error(Fault::Io, message + ": " + std::strerror(error_number), where);
 }
 
+Error as_error(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
+  const std::string text = exception.what();
+  return {Fault::Internal, text.substr(0, text.find('\n')), std::source_location::current()};
+}
+
 }  // namespace lockstep

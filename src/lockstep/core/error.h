@@ -57,4 +57,7 @@ class Error : public std::exception {
 [[noreturn]] void fail_errno(const std::string& message, int error_number,
                              std::source_location where = std::source_location::current());
 
+/// An Error as it is; of anything else the first line, as Fault::Internal: libtorch appends a stack trace.
+Error as_error(const std::exception& exception);
+
 }  // namespace lockstep
