@@ -1,8 +1,8 @@
 // lockstep/comm/arena.h
 //
 // Hands out pieces of one rank's arena and takes them back. Any thread may call.
-// Best fit with merging of neighbours; large pieces start on a huge page and give
-// their memory back to the system when freed.
+// Best fit with merging of neighbours. Pieces from 2 MiB start on a huge page, pieces
+// from 16 MiB give their memory back to the system when freed.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,6 @@ class Arena {
   /// At least 128-byte aligned; contents are whatever was there. Fails when the arena is full.
   std::byte* allocate(std::size_t bytes);
   void release(std::byte* piece) noexcept;
-  bool contains(const void* pointer) const noexcept { return pointer >= base_ && pointer < base_ + bytes_; }
   std::size_t used_bytes() const noexcept;
 
  private:

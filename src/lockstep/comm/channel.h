@@ -13,38 +13,24 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
+#include "lockstep/comm/descriptor.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/comm/types.h"
 
 namespace lockstep::comm {
-
-/// What a rank asks for: ranks that meet must agree on all of it.
-struct Descriptor {
-  Collective collective = Collective::Barrier;
-  c10::ScalarType type = c10::ScalarType::Byte;
-  ReduceOp op = ReduceOp::Sum;
-  Lane lane = Lane::Urgent;
-  std::int16_t root = -1;
-  std::int64_t count = 0;
-  std::uint64_t sequence = 0;  // counts the collectives issued on the communicator, both lanes
-  std::array<char, 32> name{};
-
-  /// Equal for equal descriptors; never 0.
-  std::uint32_t fingerprint() const noexcept;
-  /// "all_reduce(float32[1000], sum, 'grads') #17".
-  std::string text() const;
-  bool pairwise() const noexcept { return collective == Collective::Send || collective == Collective::Recv; }
-  /// Whether it is the barrier kEndOfRun.
-  bool ends_run() const noexcept;
-};
 
 /// A slot line: 56 bytes of payload arrive together with their stamp.
 struct alignas(64) SlotLine {
   static constexpr std::size_t kPayload = 56;
   std::array<std::byte, kPayload> payload;
   std::atomic<std::uint64_t> stamp;  // exchange number and fingerprint
+};
+
+/// A block of a rank's buffer that is meant for one other rank.
+struct OfferedBlock {
+  std::uint64_t at;  // bytes from the start of the buffer
+  std::uint64_t bytes;
 };
 
 struct alignas(kLine) LaneLine {
@@ -77,12 +63,6 @@ struct alignas(64) IssuedEntry {
   std::array<std::atomic<std::uint64_t>, 4> name;  // only the first word if there is no name
 };
 
-/// The name of the barrier in which ranks on several hosts wait for each other to end.
-inline constexpr char kEndOfRun[] = "end of the run";
-
-/// What to tell ranks that disagree; `theirs` is null if it is not known any more.
-std::string describe_disagreement(int my_rank, const Descriptor& mine, int their_rank, const Descriptor* theirs);
-
 std::size_t channel_bytes(int ranks);
 
 class Channel {
@@ -101,9 +81,9 @@ class Channel {
   }
   std::size_t slot_payload() const noexcept { return slot_lines_ * SlotLine::kPayload; }
   PairLine& pair(int from, int to) const noexcept { return pairs_[static_cast<std::size_t>(from) * ranks_ + to]; }
-  /// Room for one number per destination, for collectives of unequal sizes.
-  std::uint64_t* offsets(Lane lane, int rank) const noexcept {
-    return offsets_ + (static_cast<std::size_t>(lane) * ranks_ + rank) * ranks_;
+  /// What `rank` offers to each destination, for collectives of unequal sizes.
+  OfferedBlock* blocks(Lane lane, int rank) const noexcept {
+    return blocks_ + (static_cast<std::size_t>(lane) * ranks_ + rank) * ranks_;
   }
 
   /// One of the two windows of `rank`, kWindowBytes long. First touched by its rank, it lies in that rank's memory.
@@ -131,7 +111,7 @@ class Channel {
   LaneLine* lines_;
   PairLine* pairs_;
   Issued* issued_;
-  std::uint64_t* offsets_;
+  OfferedBlock* blocks_;
   SlotLine* slots_;
   std::atomic<std::uint32_t>* left_;
   std::byte* windows_;

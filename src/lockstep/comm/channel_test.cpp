@@ -118,7 +118,7 @@ TEST_F(ChannelOf3, PartsDoNotOverlap) {
   for (const auto lane : {Lane::Urgent, Lane::Bulk}) {
     for (int rank = 0; rank < kRanks; ++rank) {
       parts.emplace_back(reinterpret_cast<std::byte*>(&channel.line(lane, rank)), sizeof(LaneLine));
-      parts.emplace_back(reinterpret_cast<std::byte*>(channel.offsets(lane, rank)), sizeof(std::uint64_t) * kRanks);
+      parts.emplace_back(reinterpret_cast<std::byte*>(channel.blocks(lane, rank)), sizeof(OfferedBlock) * kRanks);
       for (const std::uint64_t parity : {0U, 1U}) {
         parts.emplace_back(channel.window(lane, rank, parity), Channel::kWindowBytes);
       }

@@ -14,6 +14,7 @@
 #include "lockstep/comm/endpoint.h"
 #include "lockstep/comm/reduce.h"
 #include "lockstep/comm/shared_tensor.h"
+#include "lockstep/comm/tensor_values.h"
 #include "lockstep/profile/span.h"
 
 namespace lockstep::comm {
@@ -139,7 +140,7 @@ class Communicator::Contiguous {
 
   Contiguous(const at::Tensor& tensor, Use use)
       : original_(tensor),
-        copy_(!tensor.defined() || tensor.is_contiguous() ? at::Tensor() : tensor.contiguous()),
+        copy_(!tensor.defined() || tensor.is_contiguous() ? at::Tensor() : contiguous_values(tensor)),
         use_(use) {}
 
   std::byte* bytes() const { return bytes_of(tensor()); }
@@ -159,9 +160,7 @@ Request Communicator::prepare(Collective collective, const at::Tensor& tensor, s
   request.descriptor.collective = collective;
   request.descriptor.type = tensor.scalar_type();
   request.descriptor.count = count;
-  if (options.name != nullptr) {
-    std::strncpy(request.descriptor.name.data(), options.name, request.descriptor.name.size() - 1);
-  }
+  request.descriptor.set_name(options.name);
   request.element_bytes = tensor.element_size();
   const std::size_t bytes = static_cast<std::size_t>(count) * request.element_bytes;
   request.lane = options.lane.value_or(bytes <= endpoint_->tuning().inline_bytes ? Lane::Urgent : Lane::Bulk);
@@ -176,14 +175,16 @@ Work Communicator::issue(Request&& request, std::initializer_list<const Contiguo
   if (endpoint_->segment().aborted()) endpoint_->segment().throw_abort();
   Descriptor& descriptor = request.descriptor;
   descriptor.lane = request.lane;
-  const bool pairwise = descriptor.collective == Collective::Send || descriptor.collective == Collective::Recv;
+  const bool pairwise = descriptor.pairwise();
   // A hand-over to another thread costs more than a small collective.
   const bool here = !pairwise && request.lane == Lane::Urgent && idle(Lane::Urgent);
   if (!pairwise) descriptor.sequence = issued_++;
   const bool begun = here && backend_->begin_at_once(request);
 
   if (!pairwise) backend_->issued(descriptor);
-  const std::int64_t bytes = descriptor.count * static_cast<std::int64_t>(request.element_bytes);
+  const std::int64_t elements =
+      descriptor.collective == Collective::AllToAll ? sum(request.send_counts) : descriptor.count;
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(request.element_bytes);
   auto& statistics = statistics_[static_cast<std::size_t>(descriptor.collective)];
   ++statistics.calls;
   statistics.bytes += bytes;
@@ -200,7 +201,7 @@ Work Communicator::issue(Request&& request, std::initializer_list<const Contiguo
       throw;
     }
     for (const Contiguous* tensor : tensors) {
-      if (tensor->copies_back()) tensor->original().copy_(tensor->tensor());
+      if (tensor->copies_back()) copy_values(tensor->original(), tensor->tensor());
     }
     return {};
   }
@@ -261,13 +262,13 @@ Work Communicator::together(const std::vector<at::Tensor>& tensors,
     std::int64_t at = 0;
     for (const auto& tensor : group) {
       at::Tensor part = flat.narrow(0, at, tensor.numel()).view(tensor.sizes());
-      part.copy_(tensor);
+      copy_values(part, tensor);
       parts.emplace_back(tensor, part);
       at += tensor.numel();
     }
     Work work = call(flat);
     work.after([parts] {
-      for (const auto& [tensor, part] : parts) tensor.copy_(part);
+      for (const auto& [tensor, part] : parts) copy_values(tensor, part);
     });
     all.add(std::move(work));
   }
@@ -308,7 +309,7 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
       fail(Fault::Usage, fmt::format("a shard is {}[{}] but the result is {}[{}]", name_of(shard.scalar_type()),
                                      shard.numel(), name_of(result.scalar_type()), result.numel()));
     }
-    contiguous.push_back(shard.contiguous());
+    contiguous.push_back(contiguous_values(shard));
     inputs.push_back(contiguous.back().data_ptr());
   }
   const TreeReduction reduction{result.scalar_type(), op, mine * share};
@@ -319,13 +320,13 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
 
   Work work = all_reduce(partial, op == ReduceOp::Avg ? ReduceOp::Sum : op, options, mine * share);
   work.after([result, partial, reduction] {
-    const at::Tensor finished = result.is_contiguous() ? result : result.contiguous();
+    const at::Tensor finished = contiguous_values(result);
     const void* const input = partial.data_ptr();
     void* const output = finished.data_ptr();
     const int first_leaf = 0;
     reduce_tree(reduction, {0, 1}, {&first_leaf, 1}, {&input, 1}, Stage::Partials, {&output, 1}, Stage::Elements,
                 partial.numel());
-    if (!result.is_contiguous()) result.copy_(finished);
+    if (!finished.is_same(result)) copy_values(result, finished);
   });
   return work;
 }
@@ -380,6 +381,7 @@ Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input,
   check_own_count(counts, input, "the input");
   const Contiguous from(input, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   Request request = prepare(Collective::AllGather, input, output.numel(), options);
+  request.descriptor.blocks = hash_of_blocks(counts);
   request.input = from.bytes();
   request.output = to.bytes();
   request.send_counts = {input.numel()};
@@ -402,6 +404,7 @@ Work Communicator::gather(const at::Tensor& output, const at::Tensor& input, int
   }
   const Contiguous from(input, Contiguous::Use::Read), to(rank_ == root ? output : nothing_, Contiguous::Use::Write);
   Request request = prepare(Collective::Gather, input, total, options);
+  request.descriptor.blocks = hash_of_blocks(counts);
   request.descriptor.root = static_cast<std::int16_t>(root);
   request.input = from.bytes();
   request.output = to.bytes();
@@ -425,6 +428,7 @@ Work Communicator::scatter(const at::Tensor& output, const at::Tensor& input, in
   }
   const Contiguous from(rank_ == root ? input : nothing_, Contiguous::Use::Read), to(output, Contiguous::Use::Write);
   Request request = prepare(Collective::Scatter, output, total, options);
+  request.descriptor.blocks = hash_of_blocks(counts);
   request.descriptor.root = static_cast<std::int16_t>(root);
   request.input = from.bytes();
   request.output = to.bytes();
@@ -473,10 +477,9 @@ Work Communicator::recv_(const at::Tensor& tensor, int from, CallOptions options
   return issue(std::move(request), {&buffer});
 }
 
-void Communicator::barrier(CallOptions options) {
+void Communicator::barrier(const char* name) {
   Request request;
-  if (options.name != nullptr)
-    std::strncpy(request.descriptor.name.data(), options.name, request.descriptor.name.size() - 1);
+  request.descriptor.set_name(name);
   issue(std::move(request), {}).wait();
 }
 

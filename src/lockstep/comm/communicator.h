@@ -29,7 +29,6 @@ namespace lockstep::comm {
 
 class Backend;
 class Endpoint;
-class Operation;
 struct Request;
 struct OperationQueue;
 
@@ -100,7 +99,7 @@ class Communicator {
   Work send(const at::Tensor& tensor, int to, CallOptions options = {});
   Work recv_(const at::Tensor& tensor, int from, CallOptions options = {});
 
-  void barrier(CallOptions options = {});
+  void barrier(const char* name = nullptr);
 
   /// The root's bytes on every rank.
   std::string broadcast_bytes(const std::string& bytes, int root);
@@ -113,7 +112,6 @@ class Communicator {
   std::unique_ptr<Communicator> duplicate();
 
   const CollectiveStatistics& statistics(Collective collective) const noexcept;
-  const std::shared_ptr<Endpoint>& endpoint() const noexcept { return endpoint_; }
 
  private:
   class Contiguous;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <ATen/ATen.h>
+#include <ATen/native/Resize.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/on_ranks.h"
@@ -439,6 +440,26 @@ TEST_P(Conformance, SeveralTensorsAsOneGroup) {
   });
 }
 
+// A model's parameters are leaves that autograd watches.
+TEST_P(Conformance, TensorsThatRequireGradients) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const auto parameter = [&](at::IntArrayRef sizes) {
+      return at::full(sizes, group.rank() + 1.0, at::kFloat).requires_grad_();
+    };
+    const std::vector<at::Tensor> parameters{parameter({3, 5}), parameter({7}),
+                                             parameter({4, 6}).detach().t().requires_grad_()};
+    group.broadcast_(parameters, group.size() - 1).wait();
+    at::Tensor strided = parameter({300, 700}).detach().t().requires_grad_();
+    group.all_reduce_(strided, ReduceOp::Sum).wait();
+    for (const auto& tensor : parameters) {
+      EXPECT_TRUE(tensor.requires_grad() && tensor.is_leaf());
+      EXPECT_EQ(tensor.detach().min().item<float>(), static_cast<float>(group.size()));
+    }
+    EXPECT_TRUE(strided.requires_grad() && strided.is_leaf());
+    EXPECT_EQ(strided.detach().max().item<float>(), static_cast<float>(group.size() * (group.size() + 1)) / 2);
+  });
+}
+
 TEST_P(Conformance, ManyAtOnceOnBothLanes) {
   on_ranks(GetParam(), [](Communicator& group) {
     std::vector<at::Tensor> tensors;
@@ -525,6 +546,11 @@ TEST_P(Conformance, SharedTensorsMayBeMovedResizedAndFreed) {
       moved.resize_({70'000}).fill_(group.rank() + 1);
       other->all_reduce_(moved, ReduceOp::Sum).wait();
       EXPECT_EQ(moved[69'999].item<float>(), static_cast<float>(group.size() * (group.size() + 1)) / 2);
+      moved.unsafeGetTensorImpl()->set_sizes_contiguous({0});
+      at::native::resize_bytes_cpu(moved.storage().unsafeGetStorageImpl(), 0);
+      moved.resize_({80'000}).fill_(group.rank() + 1);
+      other->all_reduce_(moved, ReduceOp::Sum).wait();
+      EXPECT_EQ(moved[79'999].item<float>(), static_cast<float>(group.size() * (group.size() + 1)) / 2);
       at::Tensor freed = other->empty({300'000}, at::kFloat);
       freed.fill_(1);
       Work work = other->all_reduce_(freed, ReduceOp::Sum, {.lane = Lane::Bulk});
@@ -566,6 +592,8 @@ TEST_P(Conformance, WrongArgumentsAreRefusedOnTheSpot) {
     group.barrier();
   });
 }
+
+static_assert(!std::is_copy_constructible_v<Work>, "the steps after a collective run once");
 
 TEST_P(Conformance, StatisticsCount) {
   on_ranks(GetParam(), [](Communicator& group) {

@@ -1,6 +1,5 @@
 #include "lockstep/comm/endpoint.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -12,6 +11,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/comm/backend.h"
+#include "lockstep/comm/background_thread.h"
+#include "lockstep/comm/tensor_values.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/profile/span.h"
@@ -23,6 +24,7 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 // A waiter looks around for a reason after this long, and then this often.
 constexpr std::int64_t kExamineAfter = 20 * kMillisecond;
 constexpr std::int64_t kExamineEvery = 100 * kMillisecond;
+constexpr int kRoundsBeforeExamining = 40;
 
 void nap(std::int64_t nanoseconds) {
   const timespec time{0, nanoseconds};
@@ -44,6 +46,13 @@ Endpoint::Endpoint(std::shared_ptr<Segment> segment, int local_rank, EndpointOpt
   const bool crowded = segment_->ranks() > segment_->header().usable_cpus;
   spins_ = crowded ? 10 : 4000;
   yields_ = crowded ? 50 : 20'000;
+  // Cores for every rank of the host are dealt out; fewer are for all of them.
+  auto& cpus = options_.comm_cpus;
+  const std::size_t share = cpus.size() / static_cast<std::size_t>(segment_->ranks());
+  if (share > 0) {
+    const auto first = cpus.begin() + static_cast<std::ptrdiff_t>(share) * local_rank_;
+    cpus = std::vector<int>(first, first + static_cast<std::ptrdiff_t>(share));
+  }
 }
 
 Endpoint::~Endpoint() {
@@ -77,7 +86,7 @@ void Endpoint::bury(std::shared_ptr<std::byte> channel, int members) {
   graves_.push_back({std::move(channel), members});
 }
 
-void Endpoint::keep(std::shared_ptr<std::byte> memory) {
+void Endpoint::keep(std::shared_ptr<void> memory) {
   const std::lock_guard lock(graves_mutex_);
   kept_.push_back(std::move(memory));
 }
@@ -123,7 +132,7 @@ void Endpoint::examine(Operation& operation) const {
 }
 
 // Nothing could go on: gives the core away, for longer the longer it lasts.
-void Endpoint::pause(std::span<Operation* const> operations, int& rounds) const {
+void Endpoint::pause(std::span<Operation* const> operations, int& rounds, std::uint32_t rings_seen) const {
   constexpr int kPolls = 2000;
   ++rounds;
   if (rounds < yields_) {
@@ -136,7 +145,7 @@ void Endpoint::pause(std::span<Operation* const> operations, int& rounds) const 
   if (polled) {
     rounds < kPolls ? static_cast<void>(sched_yield()) : nap(100'000);
   } else {
-    const Sleep sleep(*segment_, local_rank_);
+    const Sleep sleep(*segment_, local_rank_, rings_seen);
     // A look may throw, and nobody catches it here: the next step() of the operation throws it again.
     const auto ready = [](Operation* operation) {
       try {
@@ -151,7 +160,7 @@ void Endpoint::pause(std::span<Operation* const> operations, int& rounds) const 
 }
 
 void Endpoint::settle(Operation& operation) const {
-  for (const auto& [to, from] : operation.copies_back) to.copy_(from);
+  for (const auto& [to, from] : operation.copies_back) copy_values(to, from);
   waits_no_more(operation);
 }
 
@@ -162,8 +171,9 @@ void Endpoint::waits_no_more(Operation& operation) const {
   segment_->status(local_rank_).waiting_for.clear();
 }
 
-void Endpoint::outlive(const at::Tensor& tensor) const {
-  if (segment_->threads()) segment_->keep(std::make_shared<at::Tensor>(tensor));
+void Endpoint::outlive(const at::Tensor& tensor) {
+  auto owner = std::make_shared<at::Tensor>(tensor);
+  segment_->threads() ? segment_->keep(std::move(owner)) : keep(std::move(owner));
 }
 
 void Endpoint::run(Operation& operation) {
@@ -173,12 +183,13 @@ void Endpoint::run(Operation& operation) {
   Operation* const alone = &operation;
   for (int rounds = 0; !operation.task.done();) {
     if (segment_->aborted()) segment_->throw_abort();
+    const std::uint32_t rings_seen = segment_->rings(local_rank_);
     if (operation.step()) {
       waits_no_more(operation);
       rounds = 0;
     } else {
-      pause({&alone, 1}, rounds);
-      if (rounds > 40) examine(operation);
+      pause({&alone, 1}, rounds, rings_seen);
+      if (rounds > kRoundsBeforeExamining) examine(operation);
     }
   }
   settle(operation);
@@ -194,7 +205,7 @@ void Endpoint::enqueue(OperationQueue& queue, std::shared_ptr<Operation> operati
     const std::lock_guard lock(mutex_);
     queue.operations.push_back(std::move(operation));
     queue.length.fetch_add(1, std::memory_order_relaxed);
-    if (!thread_.joinable()) thread_ = std::thread([this] { communication_loop(); });
+    if (!thread_.joinable()) thread_ = start_background_thread("lockstep-comm", [this] { communication_loop(); });
   }
   changed_.notify_all();
   segment_->ring(local_rank_);
@@ -258,7 +269,6 @@ void Endpoint::retire(OperationQueue& queue, bool abandon) {
 
 void Endpoint::communication_loop() {
   profile::name_thread("comm");
-  pthread_setname_np(pthread_self(), "lockstep-comm");
   if (!options_.comm_cpus.empty()) bind_to(options_.comm_cpus);
   constexpr int kSpinsBesideOthers = 100;
   struct Turn {
@@ -269,6 +279,7 @@ void Endpoint::communication_loop() {
   std::vector<Operation*> waiting;
   int rounds = 0;
   for (;;) {
+    std::uint32_t rings_seen = 0;
     {
       std::unique_lock lock(mutex_);
       const auto collect = [&] {
@@ -283,6 +294,7 @@ void Endpoint::communication_loop() {
       };
       changed_.wait(lock, collect);
       if (stopping_) return;
+      rings_seen = segment_->rings(local_rank_);  // whoever comes from here on rings later
       for (auto& turn : turns) {
         if (turn.operation->state == Operation::State::Queued) turn.operation->state = Operation::State::Running;
       }
@@ -301,16 +313,17 @@ void Endpoint::communication_loop() {
           moved = true;
         } else if (operation->step()) {
           waits_no_more(*operation);
+          operation->rounds_waited = 0;
           moved = true;
+        } else {
+          // Also while others go on: a stuck collective shall be named in time.
+          if (++operation->rounds_waited > kRoundsBeforeExamining) examine(*operation);
+          waiting.push_back(operation.get());
         }
         if (operation->task.done()) {
           settle(*operation);
           operation->interval->end();
           finish(*queue, *operation, nullptr);
-          moved = true;
-        } else if (!moved) {
-          if (rounds > 40) examine(*operation);
-          waiting.push_back(operation.get());
         }
       } catch (...) {
         finish(*queue, *operation, std::current_exception());
@@ -320,7 +333,7 @@ void Endpoint::communication_loop() {
     if (moved) {
       rounds = 0;
     } else {
-      pause(waiting, rounds);
+      pause(waiting, rounds, rings_seen);
     }
   }
 }

@@ -30,7 +30,7 @@ struct EndpointOptions {
   int world_rank = 0;
   std::vector<int> world_rank_of;  // by rank on this host
   double timeout_s = 300;          // 0: never
-  std::vector<int> comm_cpus;      // pins the communication thread; empty: not pinned
+  std::vector<int> comm_cpus;      // of all ranks on the host: pin the communication threads; empty: not pinned
   bool private_buffers = false;    // ranks as threads: stage tensors as processes must
 };
 
@@ -44,11 +44,9 @@ class Endpoint {
   const Segment& segment() const noexcept { return *segment_; }
   const std::shared_ptr<Segment>& shared_segment() const noexcept { return segment_; }
   int local_rank() const noexcept { return local_rank_; }
-  int world_rank() const noexcept { return options_.world_rank; }
   int world_rank_of(int local_rank) const noexcept {
     return options_.world_rank_of[static_cast<std::size_t>(local_rank)];
   }
-  double timeout_s() const noexcept { return options_.timeout_s; }
   const Tuning& tuning() const noexcept { return tuning_; }
   /// How often a waiting thread looks before it gives its core away.
   int spins() const noexcept { return spins_; }
@@ -73,11 +71,11 @@ class Endpoint {
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
   /// Keeps the memory of a channel until all its members have left it.
   void bury(std::shared_ptr<std::byte> channel, int members);
-  /// Keeps the memory of `tensor`, of a collective that failed, where peers that are threads
-  /// may still be working in it.
-  void outlive(const at::Tensor& tensor) const;
+  /// Keeps the memory of `tensor`, of a collective that failed: threads that are peers, or
+  /// MPI, may still be working in it.
+  void outlive(const at::Tensor& tensor);
   /// Keeps memory that a peer may still read, to the end of the endpoint.
-  void keep(std::shared_ptr<std::byte> memory);
+  void keep(std::shared_ptr<void> memory);
 
   /// Makes `message` the first cause unless there is one, releases every rank of the run,
   /// and throws the first cause.
@@ -96,7 +94,7 @@ class Endpoint {
  private:
   void begin(Operation& operation, int spins) const;
   void finish(OperationQueue& queue, Operation& operation, std::exception_ptr error);
-  void pause(std::span<Operation* const> operations, int& rounds) const;
+  void pause(std::span<Operation* const> operations, int& rounds, std::uint32_t rings_seen) const;
   void examine(Operation& operation) const;
   void settle(Operation& operation) const;
   void waits_no_more(Operation& operation) const;
@@ -116,7 +114,7 @@ class Endpoint {
   };
   std::mutex graves_mutex_;
   std::vector<Grave> graves_;
-  std::vector<std::shared_ptr<std::byte>> kept_;
+  std::vector<std::shared_ptr<void>> kept_;
 
   std::mutex mutex_;
   std::condition_variable changed_;  // an operation ended, or the thread stopped

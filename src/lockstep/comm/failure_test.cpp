@@ -62,7 +62,7 @@ Ending ending_of(const Ranks& ranks, const std::function<void(Communicator&)>& b
   return ending;
 }
 
-/// Every rank threw one of `texts`, and the caller reads what some rank threw.
+/// Every rank threw all of `parts`, and the caller reads what some rank threw.
 void expect_all_threw(const Ending& ending, const std::vector<std::string>& parts) {
   EXPECT_NE(ending.thrown, "");
   for (std::size_t rank = 0; rank < ending.of_rank.size(); ++rank) {
@@ -208,6 +208,52 @@ TEST_P(Failure, AnotherOrder) {
 }
 
 // The ranks wait in different lanes and would never meet.
+// All ranks mean the same number of elements, cut in another way.
+TEST_P(Failure, OtherCountsOfTheBlocks) {
+  using Call = std::function<void(Communicator&, std::vector<std::int64_t>)>;
+  const Call calls[] = {[](Communicator& group, std::vector<std::int64_t> counts) {
+                          at::Tensor input = ones(counts[static_cast<std::size_t>(group.rank())]);
+                          group.all_gather(ones(at::tensor(counts).sum().item<std::int64_t>()), input, counts).wait();
+                        },
+                        [](Communicator& group, std::vector<std::int64_t> counts) {
+                          at::Tensor input = ones(counts[static_cast<std::size_t>(group.rank())]);
+                          group.gather(ones(at::tensor(counts).sum().item<std::int64_t>()), input, 0, counts).wait();
+                        },
+                        [](Communicator& group, std::vector<std::int64_t> counts) {
+                          at::Tensor output = ones(counts[static_cast<std::size_t>(group.rank())]);
+                          group.scatter(output, ones(at::tensor(counts).sum().item<std::int64_t>()), 0, counts).wait();
+                        }};
+  for (const auto& call : calls) {
+    for (const std::int64_t count : {std::int64_t{3}, kLarge / 8}) {
+      const Ending ending = ending_of(GetParam(), [&](Communicator& group) {
+        std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()), count);
+        (group.rank() == odd_one() ? counts.front() : counts.back()) += 1;
+        call(group, counts);
+      });
+      expect_all_threw(ending, {"both called", "with other counts of the blocks"});
+      EXPECT_LT(ending.after_s, kDisagreement_s);
+    }
+  }
+}
+
+TEST_P(Failure, AnotherBlockBetweenTwoRanks) {
+  for (const std::int64_t count : {std::int64_t{3}, kLarge / 8}) {
+    const Ending ending = ending_of(GetParam(), [&](Communicator& group) {
+      const std::vector<std::int64_t> expected(static_cast<std::size_t>(group.size()), count);
+      std::vector<std::int64_t> sent = expected;
+      if (group.rank() == odd_one()) sent.front() += 1;
+      const auto total = [](const std::vector<std::int64_t>& counts) {
+        return at::tensor(counts).sum().item<std::int64_t>();
+      };
+      group.all_to_all(ones(total(expected)), ones(total(sent)), sent, expected).wait();
+    });
+    expect_all_threw(
+        ending, {fmt::format("rank 0 receives float32[{}] but rank {} sent float32[{}]", count, odd_one(), count + 1),
+                 "in all_to_all(float32) #0"});
+    EXPECT_LT(ending.after_s, kDisagreement_s);
+  }
+}
+
 TEST_P(Failure, SmallAgainstLarge) {
   expect_disagreement([](Communicator& group) { all_reduce(group, kLarge); },
                       [](Communicator& group) { all_reduce(group, 10); }, all_reduce_text(kLarge), all_reduce_text(10));
@@ -454,6 +500,21 @@ TEST_P(Failure, TimeOutNamesTheMissingRankAndItsSpan) {
 }
 
 // Only a wait for a collective is limited, not the time until the last rank ends.
+// The communication thread carries all communicators: one that goes on must not hide one that hangs.
+TEST_P(Failure, TimeOutBesideOtherTraffic) {
+  Ranks ranks = GetParam();
+  ranks.timeout_s = 1;
+  const Ending ending = ending_of(ranks, [&](Communicator& group) {
+    const auto other = group.duplicate();
+    at::Tensor awaited = ones(kLarge), traffic = ones(kLarge);
+    Work hangs;
+    if (group.rank() != odd_one()) hangs = other->all_reduce_(awaited, ReduceOp::Sum, {.name = "awaited"});
+    for (const double end_s = now_s() + 10; now_s() < end_s;) group.all_reduce_(traffic, ReduceOp::Max).wait();
+  });
+  expect_all_threw(ending, {"'awaited'", fmt::format("rank {} ", odd_one())});
+  EXPECT_LT(ending.after_s, 1 + kDisagreement_s);
+}
+
 TEST_P(Failure, SlowEndIsNone) {
   Ranks ranks = GetParam();
   ranks.timeout_s = 0.3;
@@ -533,6 +594,17 @@ TEST_P(Failure, UnwindingDropsWorkThatNobodyJoins) {
 }
 
 // After an error nothing works any more, and says why.
+TEST_P(Failure, AWorkThatFailedFailsAgain) {
+  ending_of(GetParam(), [&](Communicator& group) {
+    at::Tensor tensor = ones(kLarge);
+    if (group.rank() == odd_one()) fail(Fault::Data, "shard 7 is torn");
+    Work work = group.all_reduce_(tensor, ReduceOp::Sum);
+    EXPECT_THROW(work.wait(), Error);
+    EXPECT_TRUE(work.done());
+    EXPECT_THROW(work.wait(), Error);
+  });
+}
+
 TEST_P(Failure, LaterCallsThrowTheFirstCause) {
   const Ending ending = ending_of(GetParam(), [&](Communicator& group) {
     try {

@@ -137,10 +137,7 @@ Task HierGroup::exchange_blocks(const Request& request) {
   const std::size_t element = request.element_bytes;
   const bool root = descriptor.root == rank_;
   const auto ranks = static_cast<std::size_t>(size_);
-  struct Block {
-    std::size_t at = 0;
-    std::size_t bytes = 0;
-  };
+  using Block = OfferedBlock;
   std::vector<Block> out(ranks), in(ranks);
   const auto blocks = [&](const std::vector<std::int64_t>& counts, std::vector<Block>& result) {
     std::size_t at = 0;
@@ -171,9 +168,9 @@ Task HierGroup::exchange_blocks(const Request& request) {
   const auto input = shared(request.input, offered);
   if (input.get() != request.input) std::memcpy(input.get(), request.input, offered);
   // Local receivers look up where their block begins.
-  std::uint64_t* offsets = local_->channel().offsets(lane, local_->rank());
+  OfferedBlock* offered_blocks = local_->channel().blocks(lane, local_->rank());
   for (int peer = 0; peer < local_size(); ++peer) {
-    offsets[peer] = out[static_cast<std::size_t>(ranks_on(my_host())[static_cast<std::size_t>(peer)])].at;
+    offered_blocks[peer] = out[static_cast<std::size_t>(ranks_on(my_host())[static_cast<std::size_t>(peer)])];
   }
   co_await open(request, input.get(), nullptr);
   co_await agree(request);
@@ -190,7 +187,7 @@ Task HierGroup::exchange_blocks(const Request& request) {
         messages.add(wire_->send(wire_group_, channel, world_rank(peer), input.get() + to.at, to.bytes, input));
     } else if (from.bytes > 0) {
       const int index = map_.index_of[static_cast<std::size_t>(peer)];
-      const std::byte* source = input_of(lane, index) + local_->channel().offsets(lane, index)[local_->rank()];
+      const std::byte* source = input_of(lane, index) + local_->channel().blocks(lane, index)[local_->rank()].at;
       std::memmove(request.output + from.at, source, from.bytes);
     }
   }

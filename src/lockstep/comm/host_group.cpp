@@ -46,8 +46,10 @@ HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint, std::vector<int> member
       parcels_(members_.size()) {}
 
 HostGroup::~HostGroup() {
-  for (PairState& pair : pairs_) {
-    if (pair.windows) endpoint_->keep(std::move(pair.windows));
+  for (int peer = 0; peer < size_; ++peer) {
+    PairState& pair = pairs_[static_cast<std::size_t>(peer)];
+    const bool read = channel_.pair(rank_, peer).taken.load(std::memory_order_acquire) >= pair.sent;
+    if (pair.windows && !read) endpoint_->keep(std::move(pair.windows));
   }
   channel_.left().fetch_add(1);
   if (owner_) endpoint_->bury(std::move(owner_), size_);

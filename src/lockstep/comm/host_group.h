@@ -90,12 +90,6 @@ class HostGroup final : public Backend {
 
   bool fits_slots(const Request& request) const noexcept;
   Task run_in_slots(const Request& request);
-  bool one_hop(const Request& request) const noexcept;
-  void send_one_hop(const Request& request);
-  bool pull_one_hop(const Request& request);
-  void finish_one_hop(const Request& request);
-  Task all_reduce_one_hop(const Request& request);
-  Task all_reduce_two_hops(const Request& request);
   struct Parcel {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
@@ -134,6 +128,7 @@ class HostGroup final : public Backend {
   Task reduce_scatter_staged(const Request& request);
   struct Moves;
   Moves moves_of(const Request& request) const;
+  void check_offered_blocks(const Request& request, const Moves& moves);
   Task move_in_place(const Request& request);
   Task move_staged(const Request& request, const Moves& moves);
   Task send(const Request& request);

@@ -220,22 +220,40 @@ HostGroup::Moves HostGroup::moves_of(const Request& request) const {
   return moves;
 }
 
+// The blocks of an unequal all_to_all are known to their two ranks only.
+void HostGroup::check_offered_blocks(const Request& request, const Moves& moves) {
+  if (request.descriptor.collective != Collective::AllToAll) return;
+  const Descriptor& descriptor = request.descriptor;
+  const auto elements = [&](std::uint64_t bytes) {
+    return MessageSize{descriptor.type, static_cast<std::int64_t>(bytes / request.element_bytes)};
+  };
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::uint64_t offered = channel_.blocks(request.lane, peer)[rank_].bytes;
+    const std::uint64_t expected = moves.from[static_cast<std::size_t>(peer)];
+    if (offered == expected) continue;
+    endpoint_->fail_for_all(
+        describe_mismatch(world_rank(rank_), elements(expected), world_rank(peer), elements(offered)) + " in " +
+        descriptor.text());
+  }
+}
+
 Task HostGroup::move_in_place(const Request& request) {
   const Lane lane = request.lane;
   const Moves moves = moves_of(request);
   const std::size_t longest = *std::max_element(moves.offered.begin(), moves.offered.end());
   // Readers look up where their block begins.
-  std::uint64_t* offsets = channel_.offsets(lane, rank_);
-  if (moves.per_destination)
-    std::copy(moves.offered_at.begin(), moves.offered_at.end(), offsets);
-  else
-    std::fill_n(offsets, size_, 0);
+  OfferedBlock* blocks = channel_.blocks(lane, rank_);
+  for (std::size_t peer = 0; peer < static_cast<std::size_t>(size_); ++peer) {
+    const std::size_t block = moves.per_destination ? peer : 0;
+    blocks[peer] = {moves.offered_at[block], moves.offered[block]};
+  }
   // A rank that offers nothing has no say in whether buffers are shared.
   const std::uint64_t buffer =
       longest > 0 ? endpoint_->address_of_buffer(moves.input) : endpoint_->address_of(channel_.window(lane, rank_, 0));
   announce(lane, request.descriptor.fingerprint(), buffer, longest);
   co_await everyone_here(lane);
   check_announcements(request);
+  check_offered_blocks(request, moves);
   if (!all_buffers_shared(lane)) {
     co_await move_staged(request, moves);
     co_return;
@@ -245,7 +263,7 @@ Task HostGroup::move_in_place(const Request& request) {
     const int peer = (rank_ + i) % size_;
     const auto index = static_cast<std::size_t>(peer);
     const std::byte* source =
-        endpoint_->pointer_at(announcement(lane, peer).buffer) + channel_.offsets(lane, peer)[rank_];
+        endpoint_->pointer_at(announcement(lane, peer).buffer) + channel_.blocks(lane, peer)[rank_].at;
     std::byte* target = request.output + moves.to_at[index];
     if (source == target) continue;
     for (std::size_t at = 0; at < moves.from[index]; at += piece) {

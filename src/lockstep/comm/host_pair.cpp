@@ -55,9 +55,9 @@ Task HostGroup::receive(const Request& request) {
   };
   co_await sent(state.received + 1);
   if (pair.count != descriptor.count || pair.type != static_cast<std::int32_t>(descriptor.type)) {
-    endpoint_->fail_for_all(fmt::format("rank {} receives {}[{}] but rank {} sent {}[{}]", world_rank(rank_),
-                                        name_of(descriptor.type), descriptor.count, world_rank(descriptor.root),
-                                        name_of(static_cast<c10::ScalarType>(pair.type)), pair.count));
+    endpoint_->fail_for_all(describe_mismatch(world_rank(rank_), {descriptor.type, descriptor.count},
+                                              world_rank(descriptor.root),
+                                              {static_cast<c10::ScalarType>(pair.type), pair.count}));
   }
   const std::size_t window = pair.window_bytes;
   const std::byte* source = endpoint_->pointer_at(pair.address);

@@ -7,11 +7,9 @@ namespace lockstep::comm {
 InstructionSet instruction_set() noexcept {
 #ifdef LOCKSTEP_X86_KERNELS
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
-    return InstructionSet::Avx512;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::Avx2;
+  // The names of the -march options that the kernels are compiled with.
+  if (__builtin_cpu_supports("x86-64-v4")) return InstructionSet::Avx512;
+  if (__builtin_cpu_supports("x86-64-v3")) return InstructionSet::Avx2;
 #endif
   return InstructionSet::Baseline;
 }

@@ -1,9 +1,6 @@
 #include "lockstep/comm/on_ranks.h"
 
-#include <exception>
-#include <mutex>
 #include <numeric>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -11,7 +8,6 @@
 #include "lockstep/comm/memory_wire.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/comm/thread_ranks.h"
-#include "lockstep/comm/watchdog.h"
 #include "lockstep/comm/world.h"
 
 namespace lockstep::comm::testing {
@@ -84,36 +80,22 @@ void on_hosts(const Ranks& ranks_on_hosts, const std::function<void(Communicator
 
   const auto remote = std::make_shared<PretendedStatus>(map, segments);
 
-  std::mutex mutex;
-  std::exception_ptr first;
-  const auto run = [&](int rank) {
+  std::vector<ThreadPlace> places;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    places.push_back({segments[static_cast<std::size_t>(map.host_of[rank])], map.index_of[rank]});
+  }
+  run_as_threads(places, [&](int rank) {
     const auto host = static_cast<std::size_t>(map.host_of[static_cast<std::size_t>(rank)]);
     const int index = map.index_of[static_cast<std::size_t>(rank)];
-    const Watchdog watchdog(segments[host], {.local_rank = index});
-    const auto record = [&](const std::string& message, int code, Fault fault) {
-      const std::lock_guard lock(mutex);
-      if (!first) first = std::current_exception();
-      for (const auto& segment : segments) segment->abort(rank, code, fault, message);
-    };
-    try {
-      const auto endpoint = std::make_shared<Endpoint>(
-          segments[host], index, EndpointOptions{rank, map.ranks[host], ranks_on_hosts.timeout_s, {}, false});
-      Communicator world(endpoint, std::make_unique<HierGroup>("hier", std::make_shared<MemoryWire>(hub, rank), 1,
-                                                               std::make_unique<HostGroup>(endpoint), rank, world_ranks,
-                                                               hosts, remote));
-      body(world);
-      segments[host]->status(index).phase = static_cast<std::uint32_t>(RankPhase::Left);
-      world.barrier({.name = kEndOfRun});
-    } catch (const Error& error) {
-      record(error.what(), error.exit_code(), error.fault());
-    } catch (const std::exception& error) {
-      record(error.what(), exit_code::kFailed, Fault::Internal);
-    }
-  };
-  std::vector<std::thread> threads;
-  for (const int rank : world_ranks) threads.emplace_back(run, rank);
-  for (auto& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+    const auto endpoint = std::make_shared<Endpoint>(
+        segments[host], index, EndpointOptions{rank, map.ranks[host], ranks_on_hosts.timeout_s, {}, false});
+    Communicator world(
+        endpoint, std::make_unique<HierGroup>("hier", std::make_shared<MemoryWire>(hub, rank), 1,
+                                              std::make_unique<HostGroup>(endpoint), rank, world_ranks, hosts, remote));
+    body(world);
+    segments[host]->status(index).phase = static_cast<std::uint32_t>(RankPhase::Left);
+    world.barrier(kEndOfRun);
+  });
 }
 
 }  // namespace
@@ -128,7 +110,7 @@ void on_ranks(const Ranks& ranks, const std::function<void(Communicator&)>& body
   }
   ASSERT_EQ(ranks.count, runtime().size());
   body(runtime().world());
-  runtime().world().barrier({.name = "end of test"});
+  runtime().world().barrier("end of test");
 }
 
 }  // namespace lockstep::comm::testing

@@ -50,6 +50,7 @@ class Operation {
   std::atomic<State> state{State::Queued};
   std::exception_ptr error;  // readable once Done
   bool on_thread = false;    // driven by the communication thread
+  int rounds_waited = 0;     // there, since its last step
   std::atomic<bool> abandoned{false};
   std::int64_t waiting_since_ns = 0;  // 0: has not waited long enough to matter
   std::int64_t examined_ns = 0;

@@ -13,6 +13,7 @@
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/watchdog.h"
 #include "lockstep/comm/world.h"
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/text.h"
 #include "lockstep/profile/span.h"
@@ -21,6 +22,23 @@
 namespace lockstep::comm {
 namespace {
 
+/// A thread can only be pinned to what the host and the cpuset around this process allow.
+void check_pinning(const std::string& text, const std::vector<int>& cpus) {
+  bool possible = true;
+  std::thread([&] {
+    try {
+      bind_to(cpus);
+    } catch (const Error&) {
+      possible = false;
+    }
+  }).join();
+  if (!possible) {
+    fail(Fault::Usage,
+         fmt::format("{}={}: this process may not run there; name CPUs that 'lockstep doctor' shows as usable",
+                     environment::kCommCpus, text));
+  }
+}
+
 WorldOptions options_from_environment() {
   WorldOptions options;
   options.timeout_s = environment::get_seconds(environment::kTimeout, options.timeout_s);
@@ -28,23 +46,20 @@ WorldOptions options_from_environment() {
     for (const auto& cpu : split(*cpus, ',')) {
       options.comm_cpus.push_back(static_cast<int>(parse_integer(environment::kCommCpus, cpu, 0, 1 << 20)));
     }
+    check_pinning(*cpus, options.comm_cpus);
   }
   return options;
 }
 
-Error as_error(const std::exception& exception) {
-  if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
-  return {Fault::Internal, exception.what(), std::source_location::current()};
-}
-
-// What goes wrong before the ranks have met goes wrong for all of a host: its first rank
-// says it. The others give it the time: a process manager ends all when one ends badly.
+// Wrong use goes wrong for all of a host before the ranks have met: its first rank says it. The
+// others give it the time: a process manager ends all when one ends badly. Anything else may be
+// the trouble of one rank alone.
 void say_for_host(const Error& error) {
   for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK",
                            environment::get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
     const auto place = environment::get(name);
     if (!place) continue;
-    if (*place == "0") break;
+    if (*place == "0" || error.fault() != Fault::Usage) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return;
   }
@@ -62,7 +77,7 @@ Runtime* the_runtime = nullptr;
     if (the_runtime != nullptr)
       code = the_runtime->abort(as_error(exception));
     else
-      fmt::print(stderr, "lockstep: {}\n", exception.what());
+      fmt::print(stderr, "lockstep: {}\n", as_error(exception).what());
   } catch (...) {
     fmt::print(stderr, "lockstep: an exception of an unknown type\n");
   }
@@ -120,7 +135,7 @@ int Runtime::restart() const noexcept {
 bool Runtime::leave_together() {
   try {
     world_->endpoint->segment().status(world_->local_rank).phase = static_cast<std::uint32_t>(RankPhase::Left);
-    communicator_->barrier({.name = kEndOfRun});
+    communicator_->barrier(kEndOfRun);
     return true;
   } catch (const Error& error) {
     std::fflush(nullptr);

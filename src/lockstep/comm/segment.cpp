@@ -203,11 +203,11 @@ void Segment::ring_sleepers() const noexcept {
   }
 }
 
-Sleep::Sleep(const Segment& segment, int rank) noexcept : segment_(segment), rank_(rank) {
+Sleep::Sleep(const Segment& segment, int rank, std::uint32_t rings_seen) noexcept
+    : segment_(segment), rank_(rank), rings_(rings_seen) {
   Doorbell& bell = segment.doorbell(rank);
   bell.sleeping.fetch_add(1, std::memory_order_seq_cst);
   segment.header().sleepers.fetch_add(1, std::memory_order_seq_cst);
-  rings_ = bell.rings.load(std::memory_order_seq_cst);
   if (segment.header().fence_before_notify.load() == 0) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 

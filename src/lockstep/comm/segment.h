@@ -150,6 +150,8 @@ class Segment {
   /// if `rings` is no longer the doorbell's count. See Sleep for the protocol.
   void sleep(int rank, std::uint32_t rings, std::int64_t timeout_ns) const noexcept;
   void ring(int rank) const noexcept;
+  /// How often `rank` was rung.
+  std::uint32_t rings(int rank) const noexcept { return doorbell(rank).rings.load(std::memory_order_seq_cst); }
   /// Keeps `memory` as long as the segment; for ranks as threads, where the owner may end first.
   void keep(std::shared_ptr<void> memory);
 
@@ -172,7 +174,8 @@ class Segment {
 /// announcement wrote before that look.
 class Sleep {
  public:
-  Sleep(const Segment& segment, int rank) noexcept;
+  /// `rings_seen`: Segment::rings() when the caller last looked at what it waits for.
+  Sleep(const Segment& segment, int rank, std::uint32_t rings_seen) noexcept;
   ~Sleep();
   Sleep(const Sleep&) = delete;
   Sleep& operator=(const Sleep&) = delete;

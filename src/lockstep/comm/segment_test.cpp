@@ -132,7 +132,7 @@ TEST(Segment, AbortWakesWhoSleeps) {
   const auto start = monotonic_ns();
   std::thread sleeper([&] {
     while (!segment->aborted()) {
-      const Sleep sleep(*segment, 1);
+      const Sleep sleep(*segment, 1, segment->rings(1));
       if (!segment->aborted()) sleep.wait(30 * kSecond);
     }
   });
@@ -173,7 +173,7 @@ void play(const Segment& one, const Segment& other, std::atomic<std::uint32_t>& 
       // Falls asleep at any moment of what the other does.
       for (auto looks = random() % 200; looks > 0 && !come(); --looks) spin_pause();
       while (!come() && longest < kTimeout / 2) {
-        const Sleep sleep(segment, rank);
+        const Sleep sleep(segment, rank, segment.rings(rank));
         if (come()) break;
         const std::int64_t start = monotonic_ns();
         sleep.wait(kTimeout);
@@ -219,7 +219,7 @@ TEST(Sleep, LosesNoWakeUpWithoutMembarrier) {
 
 TEST(Sleep, ReturnsAtOnceIfItWasRungMeanwhile) {
   const auto segment = Segment::for_threads(1);
-  const Sleep sleep(*segment, 0);
+  const Sleep sleep(*segment, 0, segment->rings(0));
   segment->ring(0);
   const auto start = monotonic_ns();
   sleep.wait(20 * kSecond);
@@ -230,7 +230,7 @@ TEST(Sleep, EndsWithItsTimeout) {
   const auto segment = Segment::for_threads(1);
   const auto start = monotonic_ns();
   {
-    const Sleep sleep(*segment, 0);
+    const Sleep sleep(*segment, 0, segment->rings(0));
     sleep.wait(kSecond / 50);
   }
   EXPECT_GE(monotonic_ns() - start, kSecond / 100);

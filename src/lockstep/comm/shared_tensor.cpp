@@ -1,48 +1,66 @@
 #include "lockstep/comm/shared_tensor.h"
 
 #include <cstring>
+#include <deque>
+#include <mutex>
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/Allocator.h>
 
+#include "lockstep/core/error.h"
+
 namespace lockstep::comm {
 namespace {
 
-class ArenaAllocator;
-
-// Owns a piece of the arena, and the allocator that the tensor's storage points to.
+// Owns a piece of the arena.
 struct Piece {
-  std::shared_ptr<ArenaAllocator> allocator;
+  std::shared_ptr<Arena> arena;
   std::byte* memory;
 };
 
-class ArenaAllocator final : public c10::Allocator, public std::enable_shared_from_this<ArenaAllocator> {
+// A storage points to its allocator for as long as it lives, also while it holds no
+// memory (resized to nothing), so allocators are never destroyed.
+class ArenaAllocator final : public c10::Allocator {
  public:
-  explicit ArenaAllocator(std::shared_ptr<Arena> arena) : arena_(std::move(arena)) {}
+  explicit ArenaAllocator(const std::shared_ptr<Arena>& arena) : arena_(arena) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    auto piece = std::make_unique<Piece>(Piece{shared_from_this(), nullptr});
-    piece->memory = arena_->allocate(bytes);
+    auto arena = arena_.lock();
+    if (!arena) fail(Fault::Usage, "a shared tensor cannot grow any more: the run that it belonged to has ended");
+    auto piece = std::make_unique<Piece>(Piece{std::move(arena), nullptr});
+    piece->memory = piece->arena->allocate(bytes);
     void* memory = piece->memory;
     return {memory, piece.release(), &release, c10::Device(c10::DeviceType::CPU)};
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  bool serves(const std::shared_ptr<Arena>& arena) const noexcept {
+    return !arena_.owner_before(arena) && !arena.owner_before(arena_);
+  }
 
  private:
   static void release(void* context) {
     const std::unique_ptr<Piece> piece(static_cast<Piece*>(context));
-    piece->allocator->arena_->release(piece->memory);
+    piece->arena->release(piece->memory);
   }
 
-  std::shared_ptr<Arena> arena_;
+  std::weak_ptr<Arena> arena_;
 };
+
+ArenaAllocator& allocator_of(const std::shared_ptr<Arena>& arena) {
+  static std::mutex mutex;
+  static auto& allocators = *new std::deque<ArenaAllocator>;
+  const std::lock_guard lock(mutex);
+  for (auto allocator = allocators.rbegin(); allocator != allocators.rend(); ++allocator) {
+    if (allocator->serves(arena)) return *allocator;
+  }
+  return allocators.emplace_back(arena);
+}
 
 }  // namespace
 
 at::Tensor empty_in_arena(const std::shared_ptr<Arena>& arena, at::IntArrayRef sizes, at::ScalarType type) {
-  const auto allocator = std::make_shared<ArenaAllocator>(arena);
-  return at::Tensor(at::detail::empty_generic(sizes, allocator.get(), c10::DispatchKeySet(c10::DispatchKey::CPU), type,
-                                              std::nullopt));
+  return at::Tensor(at::detail::empty_generic(sizes, &allocator_of(arena), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                              type, std::nullopt));
 }
 
 }  // namespace lockstep::comm

@@ -1,7 +1,7 @@
 // lockstep/comm/slot_copy.h
 //
 // Copies messages into and out of slot lines, compiled once per instruction set like
-// the reductions. A line written in one wide store takes one entry of the core's
+// the reductions. A payload written in one wide store takes one entry of the core's
 // store buffer: by 16 bytes, a message of 1 KiB overflows it and its sender stalls.
 #pragma once
 

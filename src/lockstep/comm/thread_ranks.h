@@ -5,8 +5,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/segment.h"
 
 namespace lockstep::comm {
 
@@ -19,5 +22,14 @@ struct ThreadRanksOptions {
 /// Runs `body` once per rank and returns when all have ended. The first exception of
 /// any rank releases the others and is thrown here.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const ThreadRanksOptions& options = {});
+
+/// Where a rank that is a thread lives.
+struct ThreadPlace {
+  std::shared_ptr<Segment> segment;
+  int local_rank;
+};
+/// What run_ranks() stands on: `body` once per place on a watched thread of its own; the first
+/// exception aborts the run on all segments and is thrown here.
+void run_as_threads(const std::vector<ThreadPlace>& places, const std::function<void(int rank)>& body);
 
 }  // namespace lockstep::comm

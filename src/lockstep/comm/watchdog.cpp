@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/background_thread.h"
 #include "lockstep/profile/span.h"
 
 namespace lockstep::comm {
@@ -29,12 +30,7 @@ Watchdog::Watchdog(std::shared_ptr<Segment> segment, Options options)
   page.pid = getpid();
   page.beat_ns = monotonic_ns();
   page.phase = static_cast<std::uint32_t>(RankPhase::Joined);
-  // Signals are for the program's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_background_thread("lockstep-watch", [this] { run(); });
 }
 
 Watchdog::~Watchdog() {

@@ -1,6 +1,7 @@
 #include "lockstep/comm/work.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "lockstep/comm/endpoint.h"
@@ -15,30 +16,38 @@ struct Work::Pending {
   std::shared_ptr<Operation> operation;
   std::vector<Work> others;
   std::vector<std::function<void()>> after;
+  std::exception_ptr error;
 };
+
+void Work::Release::operator()(Pending* pending) const noexcept { delete pending; }
 
 Work::Work(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<OperationQueue> queue,
            std::shared_ptr<Operation> operation)
-    : pending_(
-          std::make_shared<Pending>(Pending{std::move(endpoint), std::move(queue), std::move(operation), {}, {}})) {}
+    : pending_(new Pending{std::move(endpoint), std::move(queue), std::move(operation), {}, {}, {}}) {}
 
 Work::Pending& Work::pending() {
-  if (!pending_) pending_ = std::make_shared<Pending>();
+  if (!pending_) pending_.reset(new Pending);
   return *pending_;
 }
 
 void Work::finish() {
-  const auto pending = std::exchange(pending_, nullptr);
-  if (pending->operation) {
-    const profile::Span span("wait");
-    pending->endpoint->wait(*pending->queue, *pending->operation);
+  if (pending_->error) std::rethrow_exception(pending_->error);
+  try {
+    if (pending_->operation) {
+      const profile::Span span("wait");
+      pending_->endpoint->wait(*pending_->queue, *pending_->operation);
+    }
+    for (auto& work : pending_->others) work.wait();
+    for (const auto& step : pending_->after) step();
+  } catch (...) {
+    pending_->error = std::current_exception();
+    throw;
   }
-  for (auto& work : pending->others) work.wait();
-  for (const auto& step : pending->after) step();
+  pending_.reset();
 }
 
 bool Work::done() const noexcept {
-  if (!pending_) return true;
+  if (!pending_ || pending_->error) return true;
   if (pending_->operation && pending_->operation->state.load(std::memory_order_acquire) != Operation::State::Done)
     return false;
   return std::all_of(pending_->others.begin(), pending_->others.end(), [](const Work& work) { return work.done(); });

@@ -21,8 +21,11 @@ class [[nodiscard]] Work {
   Work() = default;
   Work(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<OperationQueue> queue, std::shared_ptr<Operation> operation);
 
+  Work(Work&&) = default;
+  Work& operator=(Work&&) = default;
+
   /// Blocks until the collective is done. Throws the first Error of any rank
-  /// instead of waiting for a dead one. A second call returns at once.
+  /// instead of waiting for a dead one. A second call returns, or throws, at once.
   void wait() {
     if (pending_) finish();
   }
@@ -36,10 +39,13 @@ class [[nodiscard]] Work {
 
  private:
   struct Pending;
+  struct Release {
+    void operator()(Pending* pending) const noexcept;
+  };
   Pending& pending();
   void finish();
 
-  std::shared_ptr<Pending> pending_;
+  std::unique_ptr<Pending, Release> pending_;  // null: done
 };
 
 }  // namespace lockstep::comm
