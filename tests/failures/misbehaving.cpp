@@ -33,14 +33,6 @@ std::set<std::string> our_files() {
 
 }  // namespace
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-int occurrences(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
-}
-
 Misbehaving::Misbehaving(const std::vector<std::string>& command) : files_before_(our_files()), run_(command) {}
 
 std::vector<pid_t> Misbehaving::ranks() const {

@@ -12,9 +12,6 @@
 
 namespace lockstep::test {
 
-bool has(const std::string& text, const std::string& part);
-int occurrences(const std::string& text, const std::string& part);
-
 class Misbehaving {
  public:
   explicit Misbehaving(const std::vector<std::string>& command);

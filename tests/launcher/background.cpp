@@ -35,13 +35,15 @@ std::string contents(int file) {
   return text;
 }
 
+}  // namespace
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 int occurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
   return count;
 }
-
-}  // namespace
 
 // Files, not pipes: nobody has to read them, and they can be read twice. Appending, since
 // reading the size moves the position that the writer shares.
@@ -95,7 +97,7 @@ std::vector<pid_t> Background::processes() const {
     if (process <= 0) continue;
     std::ifstream file(entry.path() / "environ");
     const std::string environment(std::istreambuf_iterator<char>(file), {});
-    if (occurrences('\0' + environment, '\0' + mark_ + '\0') > 0) {
+    if (has('\0' + environment, '\0' + mark_ + '\0')) {
       found.push_back(static_cast<pid_t>(process));
     }
   }

@@ -13,6 +13,10 @@
 
 namespace lockstep::test {
 
+bool has(const std::string& text, const std::string& part);
+/// Those that do not overlap.
+int occurrences(const std::string& text, const std::string& part);
+
 class Background {
  public:
   explicit Background(const std::vector<std::string>& command, const std::string& input = "/dev/null");

@@ -32,8 +32,6 @@ std::vector<std::string> launch(std::vector<std::string> options, const std::str
   return options;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 /// One line, as an error of the command line should be.
 void expect_refused(const std::vector<std::string>& command, const std::vector<std::string>& parts) {
   Background run(command);
