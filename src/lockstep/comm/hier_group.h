@@ -45,7 +45,7 @@ struct HostMap {
 class HierGroup final : public Backend {
  public:
   /// `local` is the group of this host's members; `world_ranks` and `host_ids` are by rank of
-  /// the group. `wire_group` tells its messages from those of other groups.
+  /// the group. `wire_group` tells its messages from those of other groups, see Wire::group_numbers.
   HierGroup(const char* name, std::shared_ptr<Wire> wire, int wire_group, std::unique_ptr<HostGroup> local, int rank,
             std::vector<int> world_ranks, std::vector<int> host_ids, std::shared_ptr<const RemoteStatus> remote);
 
@@ -77,6 +77,8 @@ class HierGroup final : public Backend {
   /// The ranks elsewhere that this rank works for.
   const std::vector<int>& clients() const noexcept { return clients_; }
 
+  /// A number for a new group that no group of any of the ranks has had.
+  int new_wire_group(const Exchange& exchange);
   Task agree(const Request& request);
   Task reduce(const Request& request);
   Task reduce_ranges(const Request& request, std::byte* output, const std::vector<Slice>& ranges);
@@ -105,7 +107,6 @@ class HierGroup final : public Backend {
   HostMap map_;
   std::vector<std::vector<TreeNode>> nodes_;  // by host: the largest nodes it holds
   std::vector<int> clients_;
-  int next_wire_group_;
 
   // Descriptors that other hosts' leaders sent while they waited, see examine().
   struct Report {
