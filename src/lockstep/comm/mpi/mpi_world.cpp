@@ -21,6 +21,7 @@
 #include "lockstep/comm/world.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/handle.h"
+#include "lockstep/core/log.h"
 #include "lockstep/core/version.h"
 
 namespace lockstep::comm {
@@ -92,6 +93,21 @@ void check_versions() {
   }
 }
 
+/// The table of this host, read by its first rank. Who moves a message, and so its lane, must be
+/// the same on all hosts, whichever of them was calibrated: that is rank 0's. All ranks call it.
+Tuning agreed_tuning(bool reads, int local_ranks) {
+  Tuning tuning;
+  try {
+    if (reads) tuning = cached_tuning(local_ranks).value_or(tuning);
+  } catch (const Error& error) {
+    log().warn("{}", error.what());
+  }
+  std::uint64_t inline_bytes = tuning.inline_bytes;
+  check_mpi(MPI_Bcast(&inline_bytes, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD), "agreeing on the tuning table");
+  tuning.inline_bytes = inline_bytes;
+  return tuning;
+}
+
 /// The segment of this host: its first rank makes it, the others open it through /proc.
 std::shared_ptr<Segment> share_segment(MPI_Comm host) {
   int rank = 0, size = 1;
@@ -105,10 +121,10 @@ std::shared_ptr<Segment> share_segment(MPI_Comm host) {
     place[1] = made.get();
     segment = Segment::attach(made.get());
     segment->header().ranks_say_cause = 1;
-    if (const auto tuning = cached_tuning(size)) {
-      std::strncpy(segment->header().calibration, tuning->json().c_str(), sizeof segment->header().calibration - 1);
-    }
   }
+  const std::string table = agreed_tuning(rank == 0, size).json();
+  if (rank == 0 && table.size() < sizeof segment->header().calibration)
+    std::strncpy(segment->header().calibration, table.c_str(), sizeof segment->header().calibration - 1);
   check_mpi(MPI_Bcast(place, 2, MPI_INT, 0, host), "sharing memory on the host");
   if (rank != 0) {
     const std::string path = fmt::format("/proc/{}/fd/{}", place[0], place[1]);
