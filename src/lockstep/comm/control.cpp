@@ -131,6 +131,7 @@ ControlChannel::~ControlChannel() {
 void ControlChannel::run() {
   pthread_setname_np(pthread_self(), "lockstep-ctrl");
   while (!stopping_) {
+    options_.board->beat(3 * options_.beat_s);
     std::vector<pollfd> sockets;
     if (listener_.socket_) sockets.push_back({listener_.socket_.get(), POLLIN, 0});
     for (const auto& peer : peers_) {
@@ -270,36 +271,19 @@ std::vector<control::RankStatus> ControlChannel::local_statuses() const {
 
 std::vector<control::RankStatus> ControlChannel::all_statuses() const {
   auto result = local_statuses();
-  const std::lock_guard lock(statuses_mutex_);
-  for (const auto& [rank, status] : statuses_) result.push_back(as_of_now(rank, status));
+  for (std::size_t host = 1; host < options_.hosts.size(); ++host) {
+    for (const int rank : options_.hosts[host].world_ranks) {
+      if (auto status = options_.board->status(rank)) result.push_back(std::move(*status));
+    }
+  }
   return result;
-}
-
-// A leader that is stopped, or whose host is, tells no news of its ranks: that is news too.
-control::RankStatus ControlChannel::as_of_now(int rank, const Status& status) const {
-  const double silent_s = static_cast<double>(monotonic_ns() - status.learned_ns) * 1e-9;
-  if (silent_s < 3 * options_.beat_s) return {rank, status.waits, status.place};
-  return {rank, false, fmt::format("its host silent for {:.1f} s, before that {}", silent_s, status.place)};
 }
 
 void ControlChannel::learn(const std::string& statuses) {
   const auto& mine = options_.hosts[static_cast<std::size_t>(options_.host)].world_ranks;
-  const std::lock_guard lock(statuses_mutex_);
-  for (auto& told : control::parse_statuses(statuses)) {
-    if (std::find(mine.begin(), mine.end(), told.rank) != mine.end()) continue;
-    Status& status = statuses_[told.rank];
-    status.waits = told.waits;
-    status.learned_ns = monotonic_ns();
-    status.place = std::move(told.place);
+  for (const auto& told : control::parse_statuses(statuses)) {
+    if (std::find(mine.begin(), mine.end(), told.rank) == mine.end()) options_.board->learn(told);
   }
-}
-
-std::string ControlChannel::elsewhere(int world_rank) const {
-  const std::lock_guard lock(statuses_mutex_);
-  const auto found = statuses_.find(world_rank);
-  if (found == statuses_.end()) return "";
-  const auto status = as_of_now(world_rank, found->second);
-  return status.waits ? "" : status.place;
 }
 
 }  // namespace lockstep::comm

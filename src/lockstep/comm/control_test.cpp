@@ -90,8 +90,9 @@ TEST(ControlProtocol, RefusesOtherTexts) {
 
 // ---- the channel, two hosts in one process -----------------------------------------------------
 
-ControlChannel::Options options(const std::shared_ptr<Segment>& segment, int host) {
-  ControlChannel::Options result{segment, {{"alpha", {0, 1}}, {"beta", {2}}}, host};
+ControlChannel::Options options(const std::shared_ptr<Segment>& segment, const std::shared_ptr<ControlBoard>& board,
+                                int host) {
+  ControlChannel::Options result{segment, board, {{"alpha", {0, 1}}, {"beta", {2}}}, host};
   result.beat_s = 0.05;
   return result;
 }
@@ -110,6 +111,7 @@ bool happens(const std::function<bool()>& what) {
 
 struct TwoHosts : ::testing::Test {
   std::shared_ptr<Segment> alpha = Segment::for_threads(2), beta = Segment::for_threads(1);
+  std::shared_ptr<ControlBoard> first_board = ControlBoard::create(3), second_board = ControlBoard::create(3);
   ControlChannel::Listener listener;
   std::string invitation = listener.invitation();
 
@@ -120,19 +122,34 @@ struct TwoHosts : ::testing::Test {
 
 TEST_F(TwoHosts, TellEachOtherWhereTheirRanksAre) {
   beta->status(0).span.set("load batch");
-  const ControlChannel first(options(alpha, 0), std::move(listener));
-  const ControlChannel second(options(beta, 1), invitation);
-  EXPECT_TRUE(happens([&] { return first.elsewhere(2).starts_with("in span 'load batch' for "); }))
-      << first.elsewhere(2);
-  EXPECT_TRUE(happens([&] { return second.elsewhere(1) == "outside any span"; }));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+  const ControlChannel second(options(beta, second_board, 1), invitation);
+  EXPECT_TRUE(happens([&] { return first_board->elsewhere(2).starts_with("in span 'load batch' for "); }))
+      << first_board->elsewhere(2);
+  EXPECT_TRUE(happens([&] { return second_board->elsewhere(1) == "outside any span"; }));
   beta->status(0).waiting_for.set("barrier #0");
-  EXPECT_TRUE(happens([&] { return first.elsewhere(2).empty(); }));
+  EXPECT_TRUE(happens([&] { return first_board->elsewhere(2).empty(); }));
+}
+
+// The channel is its leader's, but any rank of a host may be the first that has waited too long.
+TEST_F(TwoHosts, EveryRankOfAHostCanTellWhoIsMissing) {
+  const auto follower = ControlBoard::attach(FileDescriptor(dup(first_board->descriptor())), 3);
+  EXPECT_EQ(follower->elsewhere(2), "");
+  beta->status(0).span.set("load batch");
+  {
+    const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+    const ControlChannel second(options(beta, second_board, 1), invitation);
+    EXPECT_TRUE(happens([&] { return follower->elsewhere(2).starts_with("in span 'load batch' for "); }));
+    EXPECT_EQ(follower->elsewhere(0), "");
+  }
+  // With its leader silent a host knows nothing of the others: not that they are silent.
+  EXPECT_TRUE(happens([&] { return follower->elsewhere(2).empty(); }));
 }
 
 TEST_F(TwoHosts, ShareTheFirstCause) {
-  const ControlChannel first(options(alpha, 0), std::move(listener));
-  const ControlChannel second(options(beta, 1), invitation);
-  ASSERT_TRUE(happens([&] { return !first.elsewhere(2).empty(); }));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+  const ControlChannel second(options(beta, second_board, 1), invitation);
+  ASSERT_TRUE(happens([&] { return !first_board->elsewhere(2).empty(); }));
   beta->abort(2, 2, Fault::Usage, "no such dataset");
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
   EXPECT_EQ(cause(alpha), "no such dataset");
@@ -141,10 +158,10 @@ TEST_F(TwoHosts, ShareTheFirstCause) {
 }
 
 TEST_F(TwoHosts, AGoodByeIsNoDeath) {
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   {
-    const ControlChannel second(options(beta, 1), invitation);
-    ASSERT_TRUE(happens([&] { return !first.elsewhere(2).empty(); }));
+    const ControlChannel second(options(beta, second_board, 1), invitation);
+    ASSERT_TRUE(happens([&] { return !first_board->elsewhere(2).empty(); }));
   }
   std::this_thread::sleep_for(kSeveralTicks);
   EXPECT_EQ(cause(alpha), "");
@@ -171,21 +188,21 @@ TEST_F(TwoHosts, LastWordsCountMoreThanTheEndOfTheConnection) {
   say_and_hang_up(
       invitation,
       hello(invitation) + to_bytes({control::kAbort, to_text(control::Abort{2, 1, Fault::Data, "shard 7 is torn"})}));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
   EXPECT_EQ(cause(alpha), "shard 7 is torn");
 }
 
 TEST_F(TwoHosts, AGoodByeAtOnceIsNoDeath) {
   say_and_hang_up(invitation, hello(invitation) + to_bytes({control::kGoodbye, ""}));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   std::this_thread::sleep_for(kSeveralTicks);
   EXPECT_EQ(cause(alpha), "");
 }
 
 TEST_F(TwoHosts, NameTheHostThatDied) {
   say_and_hang_up(invitation, hello(invitation));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
   EXPECT_EQ(cause(alpha), "host beta (rank 2) has died: its control connection, held by rank 2, broke");
   EXPECT_EQ(alpha->header().abort.rank, -1);
@@ -195,9 +212,9 @@ TEST_F(TwoHosts, StrangersAreIgnored) {
   say_and_hang_up(invitation, "GET / HTTP/1.1\r\n\r\n");
   say_and_hang_up(invitation, to_bytes({control::kHello, to_text(control::Hello{12345, 1})}));
   say_and_hang_up(invitation, to_bytes({control::kAbort, to_text(control::Abort{0, 1, Fault::Comm, "forged"})}));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
-  const ControlChannel second(options(beta, 1), invitation);
-  EXPECT_TRUE(happens([&] { return !first.elsewhere(2).empty(); }));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+  const ControlChannel second(options(beta, second_board, 1), invitation);
+  EXPECT_TRUE(happens([&] { return !first_board->elsewhere(2).empty(); }));
   EXPECT_EQ(cause(alpha), "");
 }
 

@@ -108,35 +108,41 @@ Tuning agreed_tuning(bool reads, int local_ranks) {
   return tuning;
 }
 
-/// The segment of this host: its first rank makes it, the others open it through /proc.
+/// The file that the first rank of the host has open as `descriptor`, opened by the others
+/// through /proc. It keeps its own until they have.
+FileDescriptor open_leaders(MPI_Comm host, int descriptor) {
+  int rank = 0;
+  MPI_Comm_rank(host, &rank);
+  int place[2] = {getpid(), descriptor};
+  check_mpi(MPI_Bcast(place, 2, MPI_INT, 0, host), "sharing memory on the host");
+  if (rank == 0) return {};
+  FileDescriptor file(open(fmt::format("/proc/{}/fd/{}", place[0], place[1]).c_str(), O_RDWR | O_CLOEXEC));
+  if (!file)
+    fail_errno(
+        fmt::format(
+            "cannot open the shared memory of process {}; do the ranks of this host run in different containers?",
+            place[0]),
+        errno);
+  return file;
+}
+
+/// The segment of this host: its first rank makes it.
 std::shared_ptr<Segment> share_segment(MPI_Comm host) {
   int rank = 0, size = 1;
   MPI_Comm_rank(host, &rank);
   MPI_Comm_size(host, &size);
-  int place[2] = {getpid(), -1};
   FileDescriptor made;
   std::shared_ptr<Segment> segment;
   if (rank == 0) {
     made = Segment::create(size);
-    place[1] = made.get();
     segment = Segment::attach(made.get());
     segment->header().ranks_say_cause = 1;
   }
   const std::string table = agreed_tuning(rank == 0, size).json();
   if (rank == 0 && table.size() < sizeof segment->header().calibration)
     std::strncpy(segment->header().calibration, table.c_str(), sizeof segment->header().calibration - 1);
-  check_mpi(MPI_Bcast(place, 2, MPI_INT, 0, host), "sharing memory on the host");
-  if (rank != 0) {
-    const std::string path = fmt::format("/proc/{}/fd/{}", place[0], place[1]);
-    const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!file)
-      fail_errno(
-          fmt::format(
-              "cannot open the shared memory of process {}; do the ranks of this host run in different containers?",
-              place[0]),
-          errno);
-    segment = Segment::attach(file.get());
-  }
+  const FileDescriptor opened = open_leaders(host, made.get());
+  if (opened) segment = Segment::attach(opened.get());
   // mpirun may have bound each rank to a core of its own: count those of all.
   std::array<unsigned char, 4096> mine{}, all{};
   for (const int cpu : usable_cpus()) mine[static_cast<std::size_t>(cpu) % mine.size()] = 1;
@@ -178,7 +184,11 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
 
   std::shared_ptr<ControlChannel> control;
   if (map.hosts() > 1) {
-    ControlChannel::Options settings{segment, {}, my_host};
+    std::shared_ptr<ControlBoard> board;
+    if (world.local_rank == 0) board = ControlBoard::create(world.size);
+    FileDescriptor opened = open_leaders(host.get(), board ? board->descriptor() : -1);
+    if (opened) board = ControlBoard::attach(std::move(opened), world.size);
+    ControlChannel::Options settings{segment, board, {}, my_host};
     settings.lost_after_s = environment::get_seconds(environment::kLostAfter, settings.lost_after_s);
     char name[256] = {};
     gethostname(name, sizeof name - 1);
@@ -204,7 +214,7 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
     std::iota(world_ranks.begin(), world_ranks.end(), 0);
     world.backend = std::make_unique<HierGroup>(
         one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, on_error), 1, std::move(local),
-        world.rank, std::move(world_ranks), std::move(host_ids), control);
+        world.rank, std::move(world_ranks), std::move(host_ids), board);
   } else {
     world.backend = std::move(local);  // one host: shared memory is all it takes
   }
