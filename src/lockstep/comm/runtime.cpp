@@ -40,7 +40,7 @@ Error as_error(const std::exception& exception) {
 // What goes wrong before the ranks have met goes wrong for all of a host: its first rank
 // says it. The others give it the time: a process manager ends all when one ends badly.
 void say_for_host(const Error& error) {
-  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK",
+  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                            environment::get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
     const auto place = environment::get(name);
     if (!place) continue;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -38,6 +39,27 @@ struct MpiCommTraits {
 };
 using MpiComm = Handle<MpiCommTraits>;
 
+/// MPI starts as a world of its own where it cannot speak to who started the program: each
+/// rank would be rank 0 of 1.
+void check_not_alone() {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size > 1) return;
+  // Under Open MPI's mpirun Slurm's variables are about the daemons of mpirun.
+  const char* const claim = environment::get("OMPI_COMM_WORLD_SIZE") ? "OMPI_COMM_WORLD_SIZE"
+                            : environment::get("PMI_SIZE")           ? "PMI_SIZE"
+                                                                     : "SLURM_STEP_NUM_TASKS";
+  const auto claimed = environment::get(claim);
+  if (!claimed || std::atoi(claimed->c_str()) <= 1) return;
+  char library[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(library, &length);
+  const std::string words(library, static_cast<std::size_t>(length));
+  fail(Fault::Usage, fmt::format("{}={} but MPI knows of one rank only: Lockstep was built with {}; start the program "
+                                 "with that MPI's own mpirun, with 'srun --mpi=pmix', or with 'lockstep launch'",
+                                 claim, *claimed, words.substr(0, words.find_first_of(",\n"))));
+}
+
 /// True if this call initialised MPI, false if the caller of Lockstep had.
 bool initialise() {
   int initialised = 0;
@@ -56,6 +78,7 @@ bool initialise() {
 #endif
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting");
   }
+  check_not_alone();
   if (provided < MPI_THREAD_SERIALIZED) {
     fail(Fault::Usage,
          "MPI was initialised for one thread only; Lockstep's communication thread needs at least "
