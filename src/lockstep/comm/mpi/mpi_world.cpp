@@ -79,11 +79,15 @@ bool initialise() {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting");
   }
   check_not_alone();
-  if (provided < MPI_THREAD_SERIALIZED) {
+  // The calls of a program that has MPI for itself run beside those of our communication thread.
+  // If all calls are ours, one at a time will do: MpiWire sees to that.
+  if (initialised != 0 && provided < MPI_THREAD_MULTIPLE) {
     fail(Fault::Usage,
-         "MPI was initialised for one thread only; Lockstep's communication thread needs at least "
-         "MPI_Init_thread(…, MPI_THREAD_SERIALIZED, …)");
+         "MPI was initialised without MPI_THREAD_MULTIPLE, but Lockstep's communication thread calls it beside the "
+         "program; use MPI_Init_thread(…, MPI_THREAD_MULTIPLE, …), or let Lockstep initialise MPI");
   }
+  if (provided < MPI_THREAD_SERIALIZED)
+    fail(Fault::Usage, "this MPI cannot be called by a communication thread; build it with support for threads");
   return initialised == 0;
 }
 
