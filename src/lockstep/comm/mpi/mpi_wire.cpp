@@ -35,8 +35,9 @@ class MpiWire::MpiMessage final : public Wire::Message {
     if (done_) return;
     // MPI cannot take a message back, and waiting could hang while an exception
     // unwinds. A receive that has not matched can be cancelled; else its memory stays.
-    int finished = 0;
-    if (receives_) {
+    int finished = 0, finalized = 0;
+    MPI_Finalized(&finalized);
+    if (receives_ && finalized == 0) {
       const std::lock_guard lock(wire_.mutex_);
       for (auto& request : requests_) {
         if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
@@ -54,7 +55,7 @@ class MpiWire::MpiMessage final : public Wire::Message {
       const std::lock_guard lock(wire_.mutex_);
       code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &finished, MPI_STATUSES_IGNORE);
     }
-    if (code != MPI_SUCCESS) wire_.on_error_(words_of(code));
+    if (code != MPI_SUCCESS) wire_.options_.on_error(words_of(code));
     return done_ = finished != 0;
   }
 
@@ -68,7 +69,7 @@ class MpiWire::MpiMessage final : public Wire::Message {
   std::vector<MPI_Request> requests_;
 };
 
-MpiWire::MpiWire(MPI_Comm world, std::function<void(const std::string&)> on_error) : on_error_(std::move(on_error)) {
+MpiWire::MpiWire(MPI_Comm world, Options options) : options_(std::move(options)) {
   check_mpi(MPI_Comm_dup(world, &communicator_), "duplicating the communicator");
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
   int found = 0;
@@ -80,8 +81,9 @@ MpiWire::MpiWire(MPI_Comm world, std::function<void(const std::string&)> on_erro
 MpiWire::~MpiWire() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // Freeing is collective; while an exception unwinds, peers may never join.
-  if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&communicator_);
+  // Freeing is collective; after a failure peers may never join, though the exception was
+  // caught long ago.
+  if (finalized == 0 && !options_.aborted() && std::uncaught_exceptions() == 0) MPI_Comm_free(&communicator_);
 }
 
 int MpiWire::tag(int group, Channel channel) const {

@@ -34,6 +34,7 @@ struct MpiCommTraits {
   static void release(Raw raw) noexcept {
     int finalized = 0;
     MPI_Finalized(&finalized);
+    // Freeing is collective; while an exception unwinds, peers may never join.
     if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&raw);
   }
 };
@@ -231,17 +232,19 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
       control = std::make_shared<ControlChannel>(std::move(settings), invitation);
 
     // A peer that fails often shows as a broken message first: its own cause is better.
-    const auto on_error = [endpoint = world.endpoint](const std::string& words) {
+    MpiWire::Options wire;
+    wire.on_error = [endpoint = world.endpoint](const std::string& words) {
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
       while (!endpoint->segment().aborted() && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       endpoint->fail_for_all("MPI: " + words);
     };
+    wire.aborted = [segment] { return segment->aborted(); };
     std::vector<int> world_ranks(static_cast<std::size_t>(world.size));
     std::iota(world_ranks.begin(), world_ranks.end(), 0);
     world.backend = std::make_unique<HierGroup>(
-        one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, on_error), 1, std::move(local),
-        world.rank, std::move(world_ranks), std::move(host_ids), board);
+        one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, std::move(wire)), 1,
+        std::move(local), world.rank, std::move(world_ranks), std::move(host_ids), board);
   } else {
     world.backend = std::move(local);  // one host: shared memory is all it takes
   }
