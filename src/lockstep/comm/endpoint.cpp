@@ -163,7 +163,15 @@ void Endpoint::waits_no_more(Operation& operation) const {
 }
 
 void Endpoint::outlive(const at::Tensor& tensor) const {
-  if (segment_->threads()) segment_->keep(std::make_shared<at::Tensor>(tensor));
+  if (segment_->threads()) {
+    segment_->keep(std::make_shared<at::Tensor>(tensor));
+    return;
+  }
+  // For ever: nobody tells when the network has let go.
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<at::Tensor>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(tensor);
 }
 
 void Endpoint::run(Operation& operation) {

@@ -91,7 +91,8 @@ class HierGroup final : public Backend {
   Task close(const Request& request);
   std::byte* input_of(Lane lane, int local_rank) const noexcept;
   std::byte* output_of(Lane lane, int local_rank) const noexcept;
-  /// `bytes` at `data` if peers on the host can reach them, else shared memory for as many.
+  /// `bytes` at `data` if peers on the host can reach them, else shared memory for as many. It
+  /// owns the second only: the first is a tensor's, see Endpoint::outlive.
   std::shared_ptr<std::byte> shared(const void* data, std::size_t bytes) const;
   void compare(int peer, const Descriptor& mine, const Descriptor& theirs) const;
 

@@ -17,7 +17,8 @@ class Wire {
   static constexpr int kChannels = 4;
 
   /// A message under way. Destroying one that is not done keeps its `owner` alive for ever:
-  /// the network may still read or write the memory.
+  /// the network may still read or write the memory. Without an owner the caller sees to that;
+  /// for the tensors of a collective Endpoint::outlive does.
   class Message {
    public:
     virtual ~Message() = default;

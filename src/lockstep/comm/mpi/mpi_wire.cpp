@@ -1,6 +1,7 @@
 #include "lockstep/comm/mpi/mpi_wire.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ class MpiWire::MpiMessage final : public Wire::Message {
       }
       MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &finished, MPI_STATUSES_IGNORE);
     }
-    if (finished == 0 && owner_) new std::shared_ptr<const void>(std::move(owner_));
+    if (finished == 0) new std::pair(std::move(owner_), wire_.options_.memory);
   }
 
   bool done() override {

@@ -23,6 +23,8 @@ class MpiWire final : public Wire {
     std::function<void(const std::string&)> on_error;  // must throw
     /// Whether the run has failed: peers then join nothing that is collective.
     std::function<bool()> aborted = [] { return false; };
+    /// Memory that messages may lie in though their owner does not hold it: that of peers.
+    std::shared_ptr<const void> memory = nullptr;
   };
   /// Duplicates `world`; all its ranks call it.
   MpiWire(MPI_Comm world, Options options);

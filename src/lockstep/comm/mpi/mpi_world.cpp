@@ -240,6 +240,7 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
       endpoint->fail_for_all("MPI: " + words);
     };
     wire.aborted = [segment] { return segment->aborted(); };
+    wire.memory = segment;
     std::vector<int> world_ranks(static_cast<std::size_t>(world.size));
     std::iota(world_ranks.begin(), world_ranks.end(), 0);
     world.backend = std::make_unique<HierGroup>(
