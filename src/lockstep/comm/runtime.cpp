@@ -82,7 +82,6 @@ Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions())
   for (int peer = 0; peer < world_->local_size; ++peer)
     options.world_rank_of.push_back(world_->endpoint->world_rank_of(peer));
   options.watches_peers = !environment::get(environment::kSegment).has_value();
-  options.also = world_->watch;
   options.on_overdue = [kill_all = world_->kill_all](int code) {
     if (kill_all) kill_all(code);
     _exit(code);
