@@ -11,9 +11,6 @@
 namespace lockstep::comm {
 namespace {
 
-// MPI counts are int; larger messages go in several.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
-
 std::string words_of(int code) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -98,7 +95,7 @@ std::unique_ptr<Wire::Message> MpiWire::send(int group, Channel channel, int to,
   auto message = std::make_unique<MpiMessage>(*this, std::move(owner), false);
   const auto* next = static_cast<const std::byte*>(data);
   do {
-    const std::size_t part = std::min(bytes, kMostBytes);
+    const std::size_t part = std::min(bytes, options_.most_bytes);
     const std::lock_guard lock(mutex_);
     message->requests().push_back(MPI_REQUEST_NULL);
     check_mpi(MPI_Isend(next, static_cast<int>(part), MPI_BYTE, to, tag(group, channel), communicator_,
@@ -115,7 +112,7 @@ std::unique_ptr<Wire::Message> MpiWire::receive(int group, Channel channel, int 
   auto message = std::make_unique<MpiMessage>(*this, std::move(owner), true);
   auto* next = static_cast<std::byte*>(data);
   do {
-    const std::size_t part = std::min(bytes, kMostBytes);
+    const std::size_t part = std::min(bytes, options_.most_bytes);
     const std::lock_guard lock(mutex_);
     message->requests().push_back(MPI_REQUEST_NULL);
     check_mpi(MPI_Irecv(next, static_cast<int>(part), MPI_BYTE, from, tag(group, channel), communicator_,

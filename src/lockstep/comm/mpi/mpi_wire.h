@@ -25,6 +25,8 @@ class MpiWire final : public Wire {
     std::function<bool()> aborted = [] { return false; };
     /// Memory that messages may lie in though their owner does not hold it: that of peers.
     std::shared_ptr<const void> memory = nullptr;
+    /// MPI counts are int; larger messages go in several.
+    std::size_t most_bytes = std::size_t{1} << 30;
   };
   /// Duplicates `world`; all its ranks call it.
   MpiWire(MPI_Comm world, Options options);
