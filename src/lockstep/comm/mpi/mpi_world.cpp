@@ -189,8 +189,10 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
   check_versions();
 
   MPI_Comm raw = MPI_COMM_NULL;
-  if (one_rank_per_host)
-    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, world.rank, 0, &raw), "splitting by rank");
+  const int pretended = environment::get_int(environment::kRanksPerHost, 0, 1, 1 << 20);
+  if (one_rank_per_host || pretended > 0)
+    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, one_rank_per_host ? world.rank : world.rank / pretended, 0, &raw),
+              "splitting by rank");
   else
     check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw), "splitting by host");
   const MpiComm host(raw);
