@@ -54,7 +54,7 @@ class ControlChannel {
 
   /// On the first host: waits for nobody; hosts may connect later.
   ControlChannel(Options options, Listener listener);
-  /// On the others: connects, or fails saying which addresses were tried.
+  /// On the others: connects and waits to be welcomed, or fails saying which addresses were tried.
   ControlChannel(Options options, const std::string& invitation);
   /// Says good-bye, so that the others do not miss this host.
   ~ControlChannel();
@@ -69,6 +69,7 @@ class ControlChannel {
     std::string unsent;
   };
 
+  bool call(Peer& server, const std::string& address, int port, const control::Frame& hello);
   void start();
   void run();
   void accept_callers();

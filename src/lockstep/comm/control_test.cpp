@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -76,6 +77,24 @@ TEST(ControlProtocol, TextsSurvive) {
   EXPECT_EQ(statuses[1].rank, 17);
   EXPECT_EQ(statuses[1].place, "one line");
   EXPECT_EQ(statuses[2].place, "");
+}
+
+TEST(ControlProtocol, StatusesOfAsManyRanksAsThereMayBe) {
+  std::vector<control::RankStatus> statuses;
+  for (int rank = 0; rank < 32'767; ++rank) statuses.push_back({rank, rank % 3 == 0, std::string(150, 'p')});
+  control::FrameReader reader;
+  int next = 0;
+  for (const auto& text : control::to_texts(statuses)) {
+    reader.append(to_bytes({control::kBeat, text}));
+    const auto frame = reader.next();
+    ASSERT_TRUE(frame);
+    for (const auto& status : control::parse_statuses(frame->payload)) {
+      EXPECT_EQ(status.rank, next);
+      EXPECT_EQ(status.waits, next++ % 3 == 0);
+    }
+  }
+  EXPECT_EQ(next, 32'767);
+  EXPECT_EQ(control::to_texts({}).size(), 1U);  // a beat without news is one, too
 }
 
 TEST(ControlProtocol, RefusesOtherTexts) {
@@ -206,6 +225,44 @@ TEST_F(TwoHosts, NameTheHostThatDied) {
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
   EXPECT_EQ(cause(alpha), "host beta (rank 2) has died: its control connection, held by rank 2, broke");
   EXPECT_EQ(alpha->header().abort.rank, -1);
+}
+
+// Somebody else listens at an address that the first host has on its own network.
+TEST_F(TwoHosts, AStrangerThatTakesTheCallIsNotTheFirstHost) {
+  ControlChannel::Listener stranger;  // takes calls but answers none
+  try {
+    const ControlChannel second(options(beta, second_board, 1), stranger.invitation());
+    ADD_FAILURE() << "took a stranger for the first host";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("host beta cannot reach host alpha (ranks 0, 1) on port "), std::string::npos)
+        << error.message();
+  }
+}
+
+// More than a socket takes at once.
+TEST_F(TwoHosts, StatusesOfManyRanksArrive) {
+  constexpr int kRanks = 20'000;
+  first_board = ControlBoard::create(kRanks);
+  second_board = ControlBoard::create(kRanks);
+  auto many = options(alpha, first_board, 0), one = options(beta, second_board, 1);
+  ControlHost gamma_host{"gamma", {}};
+  for (int rank = 3; rank < kRanks; ++rank) gamma_host.world_ranks.push_back(rank);
+  many.hosts.push_back(gamma_host);
+  one.hosts.push_back(gamma_host);
+  const ControlChannel first(many, std::move(listener));
+  const ControlChannel second(one, invitation);
+  std::atomic<bool> told{false};
+  std::thread gamma([&] {  // the third host's news, as the first host would learn them
+    while (!told) {
+      for (int rank = 3; rank < kRanks; ++rank) first_board->learn({rank, false, std::string(200, 'p')});
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  EXPECT_TRUE(happens([&] { return second_board->elsewhere(kRanks - 1) == std::string(200, 'p'); }));
+  told = true;
+  gamma.join();
+  EXPECT_EQ(cause(alpha), "");
+  EXPECT_EQ(cause(beta), "");
 }
 
 TEST_F(TwoHosts, StrangersAreIgnored) {

@@ -220,6 +220,10 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
     if (opened) board = ControlBoard::attach(std::move(opened), world.size);
     ControlChannel::Options settings{segment, board, {}, my_host};
     settings.lost_after_s = environment::get_seconds(environment::kLostAfter, settings.lost_after_s);
+    if (settings.lost_after_s < 2 * settings.beat_s)
+      fail(Fault::Usage,
+           fmt::format("{}={} is too short: hosts report every {} s; use at least {}", environment::kLostAfter,
+                       settings.lost_after_s, settings.beat_s, 2 * settings.beat_s));
     char name[256] = {};
     gethostname(name, sizeof name - 1);
     const auto names = gather_texts(name);
