@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/comm/clock_offsets.h"
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
@@ -626,6 +627,21 @@ TEST_P(Conformance, WrongArgumentsAreRefusedOnTheSpot) {
         message([&] { group.reduce_scatter(at::ones({2}), at::ones({2 * group.size() + 1}), ReduceOp::Sum).wait(); }),
         "cannot give 2 each"));
     group.barrier();
+  });
+}
+
+TEST_P(Conformance, ClockOffsets) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    constexpr std::int64_t kHour_ns = 3'600'000'000'000, kSlack_ns = 200'000'000;  // the machine may be busy
+    const auto same = clock_offsets(group);
+    const auto apart = clock_offsets(group, [&] { return realtime_ns() + group.rank() * kHour_ns; });
+    ASSERT_EQ(static_cast<int>(same.size()), group.size());
+    ASSERT_EQ(static_cast<int>(apart.size()), group.size());
+    EXPECT_EQ(same[0], 0);
+    for (int rank = 1; rank < group.size(); ++rank) {
+      EXPECT_LT(std::abs(same[static_cast<std::size_t>(rank)]), kSlack_ns);
+      EXPECT_LT(std::abs(apart[static_cast<std::size_t>(rank)] + rank * kHour_ns), kSlack_ns);
+    }
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/clock_offsets.h"
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/watchdog.h"
 #include "lockstep/comm/world.h"
@@ -132,7 +133,10 @@ void Runtime::write_trace() {
   if (!path) return;
   try {
     const auto blobs = communicator_->gather_bytes(profile::serialize_events());
-    if (rank() == 0) profile::write_trace(*path, blobs);
+    // Ranks of one host have one clock.
+    const bool one_host = world_->size == world_->local_size;
+    const auto offsets = one_host ? std::vector<std::int64_t>() : clock_offsets(*communicator_);
+    if (rank() == 0) profile::write_trace(*path, blobs, offsets);
   } catch (const Error& error) {
     log().error("the trace {} was not written: {}", *path, error.what());
   }
