@@ -13,7 +13,7 @@
 //   all_to_all      input: send_counts; output: recv_counts
 //   send, recv      input or output: count elements; descriptor.root is the peer
 //
-// New back-ends register with BackendRegistry.
+// Processes find theirs through WorldRegistry, see world.h.
 #pragma once
 
 #include <cstdint>

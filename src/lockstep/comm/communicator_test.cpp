@@ -7,11 +7,13 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include <ATen/ATen.h>
 #include <ATen/native/Resize.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/comm/clock_offsets.h"
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
@@ -535,6 +537,67 @@ TEST_P(Conformance, SplitAndDuplicate) {
   });
 }
 
+// A copy of the whole group and one of a part of it, made one after the other from different
+// parents, work at the same time and begin in another order on each rank.
+TEST_P(Conformance, GroupsOfGroupsDoNotMix) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const int parity = group.rank() % 2;
+    const auto half = group.split(group.size() <= 3 ? 0 : parity);
+    const auto whole_copy = group.duplicate();
+    const auto half_copy = half->duplicate();
+    const auto half_again = half_copy->split(0);
+    for (int round = 0; round < 5; ++round) {
+      constexpr std::int64_t kCount = 300'007;
+      at::Tensor whole = at::full({kCount}, group.rank() + 1, at::kLong);
+      at::Tensor first = at::full({kCount}, 1000 * (group.rank() + 1), at::kLong), second = first * 1000;
+      const auto sum = [](Communicator& ranks, const at::Tensor& tensor) {
+        return ranks.all_reduce_(tensor, ReduceOp::Sum, {.lane = Lane::Bulk});
+      };
+      std::vector<Work> works;
+      if (parity == 0) works.push_back(sum(*whole_copy, whole));
+      works.push_back(sum(*half_copy, first));
+      if (parity == 1) works.push_back(sum(*whole_copy, whole));
+      works.push_back(sum(*half_again, second));
+      for (auto& work : works) work.wait();
+      std::int64_t of_all = 0, of_half = 0;
+      for (int rank = 0; rank < group.size(); ++rank) {
+        of_all += rank + 1;
+        if (group.size() <= 3 || rank % 2 == parity) of_half += rank + 1;
+      }
+      EXPECT_TRUE(same_bits(whole, at::full({kCount}, of_all, at::kLong)));
+      EXPECT_TRUE(same_bits(first, at::full({kCount}, 1000 * of_half, at::kLong)));
+      EXPECT_TRUE(same_bits(second, at::full({kCount}, 1'000'000 * of_half, at::kLong)));
+    }
+  });
+}
+
+// Each rank's threads make groups from communicators of their own at the same time.
+TEST_P(Conformance, GroupsMadeByTwoThreads) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const auto other = group.duplicate();
+    std::vector<std::unique_ptr<Communicator>> made[2];
+    const auto make = [&](Communicator& parent, std::vector<std::unique_ptr<Communicator>>& into) {
+      for (int i = 0; i < 10; ++i) into.push_back(parent.duplicate());
+    };
+    std::thread beside([&] { make(*other, made[1]); });
+    make(group, made[0]);
+    beside.join();
+    std::vector<at::Tensor> tensors;
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < 20; ++i) {
+      // On odd ranks the other thread's groups first.
+      const std::size_t which = (i + static_cast<std::size_t>(group.rank())) % 2;
+      tensors.push_back(at::full({40'000}, static_cast<std::int64_t>(which + 1) * 100, at::kLong));
+      works.push_back(made[which][i / 2]->all_reduce_(tensors.back(), ReduceOp::Sum, {.lane = Lane::Bulk}));
+    }
+    for (auto& work : works) work.wait();
+    for (std::size_t i = 0; i < 20; ++i) {
+      const std::size_t which = (i + static_cast<std::size_t>(group.rank())) % 2;
+      EXPECT_EQ(tensors[i][39'999].item<std::int64_t>(), static_cast<std::int64_t>(which + 1) * 100 * group.size());
+    }
+  });
+}
+
 TEST_P(Conformance, SharedTensorsMayBeMovedResizedAndFreed) {
   on_ranks(GetParam(), [](Communicator& group) {
     at::Tensor survivor;
@@ -590,6 +653,21 @@ TEST_P(Conformance, WrongArgumentsAreRefusedOnTheSpot) {
         message([&] { group.reduce_scatter(at::ones({2}), at::ones({2 * group.size() + 1}), ReduceOp::Sum).wait(); }),
         "cannot give 2 each"));
     group.barrier();
+  });
+}
+
+TEST_P(Conformance, ClockOffsets) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    constexpr std::int64_t kHour_ns = 3'600'000'000'000, kSlack_ns = 200'000'000;  // the machine may be busy
+    const auto same = clock_offsets(group);
+    const auto apart = clock_offsets(group, [&] { return realtime_ns() + group.rank() * kHour_ns; });
+    ASSERT_EQ(static_cast<int>(same.size()), group.size());
+    ASSERT_EQ(static_cast<int>(apart.size()), group.size());
+    EXPECT_EQ(same[0], 0);
+    for (int rank = 1; rank < group.size(); ++rank) {
+      EXPECT_LT(std::abs(same[static_cast<std::size_t>(rank)]), kSlack_ns);
+      EXPECT_LT(std::abs(apart[static_cast<std::size_t>(rank)] + rank * kHour_ns), kSlack_ns);
+    }
   });
 }
 

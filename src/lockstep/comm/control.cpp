@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -41,18 +42,30 @@ std::vector<std::string> own_addresses() {
   return result;
 }
 
-FileDescriptor call(const std::string& address, int port) {
-  constexpr int kConnectMs = 2000;
+using Clock = std::chrono::steady_clock;
+
+/// poll() of one socket up to `until`, whatever signals come.
+bool wait_for(int socket, short events, Clock::time_point until) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd state{socket, events, 0};
+    const int count = poll(&state, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (count >= 0 || errno != EINTR) return count > 0;
+  }
+}
+
+FileDescriptor connect_to(const std::string& address, int port, Clock::time_point until) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<std::uint16_t>(port));
   inet_pton(AF_INET, address.c_str(), &to.sin_addr);
-  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0 && errno != EINPROGRESS) return {};
-  pollfd state{socket.get(), POLLOUT, 0};
+  // Interrupted, it goes on by itself.
+  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0 && errno != EINPROGRESS && errno != EINTR)
+    return {};
   int error = 0;
   socklen_t length = sizeof error;
-  if (poll(&state, 1, kConnectMs) <= 0 || getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ||
+  if (!wait_for(socket.get(), POLLOUT, until) || getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ||
       error != 0)
     return {};
   return socket;
@@ -97,22 +110,40 @@ ControlChannel::ControlChannel(Options options, const std::string& invitation)
   std::uint64_t secret = 0;
   std::string addresses;
   text >> port >> secret >> addresses;
-  auto server = std::make_unique<Peer>();
-  server->host = 0;
-  server->heard_ns = monotonic_ns();
+  const control::Frame hello{control::kHello, control::to_text(control::Hello{secret, options_.host})};
   for (const auto& address : lockstep::split(addresses, ',')) {
-    server->socket = call(address, port);
-    if (server->socket) break;
+    auto server = std::make_unique<Peer>();
+    if (!call(*server, address, port, hello)) continue;
+    peers_.push_back(std::move(server));
+    start();
+    return;
   }
-  if (!server->socket) {
-    fail(Fault::Comm, fmt::format("host {} cannot reach {} on port {} of {}; is a firewall between them?",
-                                  options_.hosts[static_cast<std::size_t>(options_.host)].name,
-                                  describe(options_.hosts[0]), port, addresses));
+  fail(Fault::Comm, fmt::format("host {} cannot reach {} on port {} of {}; is a firewall between them?",
+                                options_.hosts[static_cast<std::size_t>(options_.host)].name,
+                                describe(options_.hosts[0]), port, addresses));
+}
+
+// Hosts have equal addresses (a bridge of containers, the loopback): whoever takes the call may
+// be a stranger. Only the first host answers with a welcome.
+bool ControlChannel::call(Peer& server, const std::string& address, int port, const control::Frame& hello) {
+  server.socket = connect_to(address, port, Clock::now() + std::chrono::seconds(2));
+  if (!server.socket) return false;
+  prepare(server.socket.get());
+  server.host = 0;
+  send(server, hello);
+  const auto until = Clock::now() + std::chrono::seconds(5);
+  while (wait_for(server.socket.get(), POLLIN, until)) {
+    char buffer[4096];
+    const ssize_t count = recv(server.socket.get(), buffer, sizeof buffer, 0);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    if (count > 0) server.received.append({buffer, static_cast<std::size_t>(count)});
+    if (const auto frame = server.received.next()) {
+      server.heard_ns = monotonic_ns();
+      return frame->type == control::kWelcome;
+    }
+    if (server.received.broken()) return false;
   }
-  prepare(server->socket.get());
-  send(*server, {control::kHello, control::to_text(control::Hello{secret, options_.host})});
-  peers_.push_back(std::move(server));
-  start();
+  return false;
 }
 
 void ControlChannel::start() {
@@ -131,16 +162,20 @@ ControlChannel::~ControlChannel() {
 void ControlChannel::run() {
   pthread_setname_np(pthread_self(), "lockstep-ctrl");
   while (!stopping_) {
+    options_.board->beat(3 * options_.beat_s);
     std::vector<pollfd> sockets;
     if (listener_.socket_) sockets.push_back({listener_.socket_.get(), POLLIN, 0});
     for (const auto& peer : peers_) {
-      if (peer->socket) sockets.push_back({peer->socket.get(), POLLIN, 0});
+      const short events = peer->unsent.empty() ? POLLIN : POLLIN | POLLOUT;
+      if (peer->socket) sockets.push_back({peer->socket.get(), events, 0});
     }
     poll(sockets.data(), sockets.size(), kTickMs);
     if (listener_.socket_) accept_callers();
     for (auto& peer : peers_) {
       if (peer->socket) read(*peer);
+      if (peer->socket && !peer->unsent.empty()) flush(*peer);
     }
+    std::erase_if(peers_, [](const auto& peer) { return !peer->socket && peer->host < 0; });
     beat();
     forward_abort();
   }
@@ -165,13 +200,18 @@ void ControlChannel::accept_callers() {
 
 void ControlChannel::read(Peer& peer) {
   char buffer[65536];
-  ssize_t count;
-  while ((count = recv(peer.socket.get(), buffer, sizeof buffer, 0)) > 0 || (count < 0 && errno == EINTR)) {
-    if (count < 0) continue;
+  bool ended = false;
+  // Not as long as it sends: others have something to say too.
+  for (int reads = 0; reads < 64 && !ended; ++reads) {
+    const ssize_t count = recv(peer.socket.get(), buffer, sizeof buffer, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) break;
+    ended = count <= 0;
+    if (ended) break;
     peer.received.append({buffer, static_cast<std::size_t>(count)});
-    peer.heard_ns = monotonic_ns();
+    // A stranger that talks has not said who it is yet.
+    if (peer.host >= 0) peer.heard_ns = monotonic_ns();
   }
-  const bool ended = count == 0 || errno != EAGAIN;
   // What it said last counts though it has gone since: its good-bye, or its first cause.
   while (peer.socket) {
     const auto frame = peer.received.next();
@@ -193,6 +233,8 @@ void ControlChannel::handle(Peer& peer, const control::Frame& frame) {
       return;
     }
     peer.host = hello->host;
+    peer.heard_ns = monotonic_ns();
+    send(peer, {control::kWelcome, ""});
     return;
   }
   if (frame.type == control::kBeat) {
@@ -213,8 +255,8 @@ void ControlChannel::send(Peer& peer, const control::Frame& frame) {
   flush(peer);
 }
 
-// What the socket does not take now goes with the next beat: half a frame would make
-// garbage of all that follow.
+// What the socket does not take now goes later: half a frame would make garbage of all
+// that follow.
 void ControlChannel::flush(Peer& peer) {
   const ssize_t count = ::send(peer.socket.get(), peer.unsent.data(), peer.unsent.size(), MSG_NOSIGNAL);
   if (count > 0) peer.unsent.erase(0, static_cast<std::size_t>(count));
@@ -237,13 +279,11 @@ void ControlChannel::beat() {
   }
   if (now < next_beat_ns_) return;
   next_beat_ns_ = now + static_cast<std::int64_t>(options_.beat_s * 1e9);
-  const std::string statuses = control::to_text(options_.host == 0 ? all_statuses() : local_statuses());
+  const auto texts = control::to_texts(options_.host == 0 ? all_statuses() : local_statuses());
   for (auto& peer : peers_) {
     if (!peer->socket || peer->host < 0) continue;
-    if (peer->unsent.empty())
-      send(*peer, {control::kBeat, statuses});
-    else
-      flush(*peer);  // statuses pile up for nobody: the next are newer
+    if (!peer->unsent.empty()) continue;  // statuses pile up for nobody: the next are newer
+    for (const auto& text : texts) send(*peer, {control::kBeat, text});
   }
 }
 
@@ -270,36 +310,19 @@ std::vector<control::RankStatus> ControlChannel::local_statuses() const {
 
 std::vector<control::RankStatus> ControlChannel::all_statuses() const {
   auto result = local_statuses();
-  const std::lock_guard lock(statuses_mutex_);
-  for (const auto& [rank, status] : statuses_) result.push_back(as_of_now(rank, status));
+  for (std::size_t host = 1; host < options_.hosts.size(); ++host) {
+    for (const int rank : options_.hosts[host].world_ranks) {
+      if (auto status = options_.board->status(rank)) result.push_back(std::move(*status));
+    }
+  }
   return result;
-}
-
-// A leader that is stopped, or whose host is, tells no news of its ranks: that is news too.
-control::RankStatus ControlChannel::as_of_now(int rank, const Status& status) const {
-  const double silent_s = static_cast<double>(monotonic_ns() - status.learned_ns) * 1e-9;
-  if (silent_s < 3 * options_.beat_s) return {rank, status.waits, status.place};
-  return {rank, false, fmt::format("its host silent for {:.1f} s, before that {}", silent_s, status.place)};
 }
 
 void ControlChannel::learn(const std::string& statuses) {
   const auto& mine = options_.hosts[static_cast<std::size_t>(options_.host)].world_ranks;
-  const std::lock_guard lock(statuses_mutex_);
-  for (auto& told : control::parse_statuses(statuses)) {
-    if (std::find(mine.begin(), mine.end(), told.rank) != mine.end()) continue;
-    Status& status = statuses_[told.rank];
-    status.waits = told.waits;
-    status.learned_ns = monotonic_ns();
-    status.place = std::move(told.place);
+  for (const auto& told : control::parse_statuses(statuses)) {
+    if (std::find(mine.begin(), mine.end(), told.rank) == mine.end()) options_.board->learn(told);
   }
-}
-
-std::string ControlChannel::elsewhere(int world_rank) const {
-  const std::lock_guard lock(statuses_mutex_);
-  const auto found = statuses_.find(world_rank);
-  if (found == statuses_.end()) return "";
-  const auto status = as_of_now(world_rank, found->second);
-  return status.waits ? "" : status.place;
 }
 
 }  // namespace lockstep::comm

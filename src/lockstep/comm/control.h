@@ -9,15 +9,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lockstep/comm/control_board.h"
 #include "lockstep/comm/control_protocol.h"
-#include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/core/handle.h"
 
@@ -28,10 +26,11 @@ struct ControlHost {
   std::vector<int> world_ranks;
 };
 
-class ControlChannel final : public RemoteStatus {
+class ControlChannel {
  public:
   struct Options {
     std::shared_ptr<Segment> segment;
+    std::shared_ptr<ControlBoard> board;  // where it writes what it learns
     std::vector<ControlHost> hosts;
     int host = 0;  // this one
     double beat_s = 0.5;
@@ -55,12 +54,10 @@ class ControlChannel final : public RemoteStatus {
 
   /// On the first host: waits for nobody; hosts may connect later.
   ControlChannel(Options options, Listener listener);
-  /// On the others: connects, or fails saying which addresses were tried.
+  /// On the others: connects and waits to be welcomed, or fails saying which addresses were tried.
   ControlChannel(Options options, const std::string& invitation);
   /// Says good-bye, so that the others do not miss this host.
-  ~ControlChannel() override;
-
-  std::string elsewhere(int world_rank) const override;
+  ~ControlChannel();
 
  private:
   struct Peer {
@@ -71,13 +68,8 @@ class ControlChannel final : public RemoteStatus {
     control::FrameReader received;
     std::string unsent;
   };
-  struct Status {
-    std::string place;
-    bool waits = false;
-    std::int64_t learned_ns = 0;
-  };
-  control::RankStatus as_of_now(int rank, const Status& status) const;
 
+  bool call(Peer& server, const std::string& address, int port, const control::Frame& hello);
   void start();
   void run();
   void accept_callers();
@@ -97,8 +89,6 @@ class ControlChannel final : public RemoteStatus {
   std::vector<std::unique_ptr<Peer>> peers_;
   bool abort_forwarded_ = false;
   std::int64_t next_beat_ns_ = 0;
-  mutable std::mutex statuses_mutex_;
-  std::map<int, Status> statuses_;  // by world rank
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -80,6 +80,16 @@ std::string to_text(const std::vector<RankStatus>& statuses) {
   return text;
 }
 
+std::vector<std::string> to_texts(const std::vector<RankStatus>& statuses) {
+  std::vector<std::string> texts(1);
+  for (const auto& status : statuses) {
+    const std::string line = to_text({status});
+    if (texts.back().size() + line.size() > FrameReader::kMostPayload) texts.emplace_back();
+    texts.back() += line;
+  }
+  return texts;
+}
+
 std::vector<RankStatus> parse_statuses(std::string_view text) {
   std::vector<RankStatus> statuses;
   for (const auto& line : split(text, '\n')) {

@@ -16,7 +16,7 @@
 
 namespace lockstep::comm::control {
 
-inline constexpr char kHello = 'H', kBeat = 'B', kAbort = 'A', kGoodbye = 'G';
+inline constexpr char kHello = 'H', kWelcome = 'W', kBeat = 'B', kAbort = 'A', kGoodbye = 'G';
 
 struct Frame {
   char type = 0;
@@ -65,6 +65,8 @@ struct RankStatus {
 };
 /// One line a rank.
 std::string to_text(const std::vector<RankStatus>& statuses);
+/// The same in as many texts as it takes for each to fit a frame.
+std::vector<std::string> to_texts(const std::vector<RankStatus>& statuses);
 /// Lines that are not statuses are left out.
 std::vector<RankStatus> parse_statuses(std::string_view text);
 

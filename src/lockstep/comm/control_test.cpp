@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -78,6 +79,24 @@ TEST(ControlProtocol, TextsSurvive) {
   EXPECT_EQ(statuses[2].place, "");
 }
 
+TEST(ControlProtocol, StatusesOfAsManyRanksAsThereMayBe) {
+  std::vector<control::RankStatus> statuses;
+  for (int rank = 0; rank < 32'767; ++rank) statuses.push_back({rank, rank % 3 == 0, std::string(150, 'p')});
+  control::FrameReader reader;
+  int next = 0;
+  for (const auto& text : control::to_texts(statuses)) {
+    reader.append(to_bytes({control::kBeat, text}));
+    const auto frame = reader.next();
+    ASSERT_TRUE(frame);
+    for (const auto& status : control::parse_statuses(frame->payload)) {
+      EXPECT_EQ(status.rank, next);
+      EXPECT_EQ(status.waits, next++ % 3 == 0);
+    }
+  }
+  EXPECT_EQ(next, 32'767);
+  EXPECT_EQ(control::to_texts({}).size(), 1U);  // a beat without news is one, too
+}
+
 TEST(ControlProtocol, RefusesOtherTexts) {
   for (const char* text : {"", "7", "7 ", "x 1", "1 x", "1 2 3", "99999999999999999999 1", "1 99999999999"}) {
     EXPECT_FALSE(control::parse_hello(text)) << text;
@@ -90,8 +109,9 @@ TEST(ControlProtocol, RefusesOtherTexts) {
 
 // ---- the channel, two hosts in one process -----------------------------------------------------
 
-ControlChannel::Options options(const std::shared_ptr<Segment>& segment, int host) {
-  ControlChannel::Options result{segment, {{"alpha", {0, 1}}, {"beta", {2}}}, host};
+ControlChannel::Options options(const std::shared_ptr<Segment>& segment, const std::shared_ptr<ControlBoard>& board,
+                                int host) {
+  ControlChannel::Options result{segment, board, {{"alpha", {0, 1}}, {"beta", {2}}}, host};
   result.beat_s = 0.05;
   return result;
 }
@@ -110,6 +130,7 @@ bool happens(const std::function<bool()>& what) {
 
 struct TwoHosts : ::testing::Test {
   std::shared_ptr<Segment> alpha = Segment::for_threads(2), beta = Segment::for_threads(1);
+  std::shared_ptr<ControlBoard> first_board = ControlBoard::create(3), second_board = ControlBoard::create(3);
   ControlChannel::Listener listener;
   std::string invitation = listener.invitation();
 
@@ -120,19 +141,34 @@ struct TwoHosts : ::testing::Test {
 
 TEST_F(TwoHosts, TellEachOtherWhereTheirRanksAre) {
   beta->status(0).span.set("load batch");
-  const ControlChannel first(options(alpha, 0), std::move(listener));
-  const ControlChannel second(options(beta, 1), invitation);
-  EXPECT_TRUE(happens([&] { return first.elsewhere(2).starts_with("in span 'load batch' for "); }))
-      << first.elsewhere(2);
-  EXPECT_TRUE(happens([&] { return second.elsewhere(1) == "outside any span"; }));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+  const ControlChannel second(options(beta, second_board, 1), invitation);
+  EXPECT_TRUE(happens([&] { return first_board->elsewhere(2).starts_with("in span 'load batch' for "); }))
+      << first_board->elsewhere(2);
+  EXPECT_TRUE(happens([&] { return second_board->elsewhere(1) == "outside any span"; }));
   beta->status(0).waiting_for.set("barrier #0");
-  EXPECT_TRUE(happens([&] { return first.elsewhere(2).empty(); }));
+  EXPECT_TRUE(happens([&] { return first_board->elsewhere(2).empty(); }));
+}
+
+// The channel is its leader's, but any rank of a host may be the first that has waited too long.
+TEST_F(TwoHosts, EveryRankOfAHostCanTellWhoIsMissing) {
+  const auto follower = ControlBoard::attach(FileDescriptor(dup(first_board->descriptor())), 3);
+  EXPECT_EQ(follower->elsewhere(2), "");
+  beta->status(0).span.set("load batch");
+  {
+    const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+    const ControlChannel second(options(beta, second_board, 1), invitation);
+    EXPECT_TRUE(happens([&] { return follower->elsewhere(2).starts_with("in span 'load batch' for "); }));
+    EXPECT_EQ(follower->elsewhere(0), "");
+  }
+  // With its leader silent a host knows nothing of the others: not that they are silent.
+  EXPECT_TRUE(happens([&] { return follower->elsewhere(2).empty(); }));
 }
 
 TEST_F(TwoHosts, ShareTheFirstCause) {
-  const ControlChannel first(options(alpha, 0), std::move(listener));
-  const ControlChannel second(options(beta, 1), invitation);
-  ASSERT_TRUE(happens([&] { return !first.elsewhere(2).empty(); }));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+  const ControlChannel second(options(beta, second_board, 1), invitation);
+  ASSERT_TRUE(happens([&] { return !first_board->elsewhere(2).empty(); }));
   beta->abort(2, 2, Fault::Usage, "no such dataset");
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
   EXPECT_EQ(cause(alpha), "no such dataset");
@@ -141,10 +177,10 @@ TEST_F(TwoHosts, ShareTheFirstCause) {
 }
 
 TEST_F(TwoHosts, AGoodByeIsNoDeath) {
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   {
-    const ControlChannel second(options(beta, 1), invitation);
-    ASSERT_TRUE(happens([&] { return !first.elsewhere(2).empty(); }));
+    const ControlChannel second(options(beta, second_board, 1), invitation);
+    ASSERT_TRUE(happens([&] { return !first_board->elsewhere(2).empty(); }));
   }
   std::this_thread::sleep_for(kSeveralTicks);
   EXPECT_EQ(cause(alpha), "");
@@ -171,33 +207,71 @@ TEST_F(TwoHosts, LastWordsCountMoreThanTheEndOfTheConnection) {
   say_and_hang_up(
       invitation,
       hello(invitation) + to_bytes({control::kAbort, to_text(control::Abort{2, 1, Fault::Data, "shard 7 is torn"})}));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
   EXPECT_EQ(cause(alpha), "shard 7 is torn");
 }
 
 TEST_F(TwoHosts, AGoodByeAtOnceIsNoDeath) {
   say_and_hang_up(invitation, hello(invitation) + to_bytes({control::kGoodbye, ""}));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   std::this_thread::sleep_for(kSeveralTicks);
   EXPECT_EQ(cause(alpha), "");
 }
 
 TEST_F(TwoHosts, NameTheHostThatDied) {
   say_and_hang_up(invitation, hello(invitation));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
   ASSERT_TRUE(happens([&] { return alpha->aborted(); }));
   EXPECT_EQ(cause(alpha), "host beta (rank 2) has died: its control connection, held by rank 2, broke");
   EXPECT_EQ(alpha->header().abort.rank, -1);
+}
+
+// Somebody else listens at an address that the first host has on its own network.
+TEST_F(TwoHosts, AStrangerThatTakesTheCallIsNotTheFirstHost) {
+  ControlChannel::Listener stranger;  // takes calls but answers none
+  try {
+    const ControlChannel second(options(beta, second_board, 1), stranger.invitation());
+    ADD_FAILURE() << "took a stranger for the first host";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("host beta cannot reach host alpha (ranks 0, 1) on port "), std::string::npos)
+        << error.message();
+  }
+}
+
+// More than a socket takes at once.
+TEST_F(TwoHosts, StatusesOfManyRanksArrive) {
+  constexpr int kRanks = 20'000;
+  first_board = ControlBoard::create(kRanks);
+  second_board = ControlBoard::create(kRanks);
+  auto many = options(alpha, first_board, 0), one = options(beta, second_board, 1);
+  ControlHost gamma_host{"gamma", {}};
+  for (int rank = 3; rank < kRanks; ++rank) gamma_host.world_ranks.push_back(rank);
+  many.hosts.push_back(gamma_host);
+  one.hosts.push_back(gamma_host);
+  const ControlChannel first(many, std::move(listener));
+  const ControlChannel second(one, invitation);
+  std::atomic<bool> told{false};
+  std::thread gamma([&] {  // the third host's news, as the first host would learn them
+    while (!told) {
+      for (int rank = 3; rank < kRanks; ++rank) first_board->learn({rank, false, std::string(200, 'p')});
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  EXPECT_TRUE(happens([&] { return second_board->elsewhere(kRanks - 1) == std::string(200, 'p'); }));
+  told = true;
+  gamma.join();
+  EXPECT_EQ(cause(alpha), "");
+  EXPECT_EQ(cause(beta), "");
 }
 
 TEST_F(TwoHosts, StrangersAreIgnored) {
   say_and_hang_up(invitation, "GET / HTTP/1.1\r\n\r\n");
   say_and_hang_up(invitation, to_bytes({control::kHello, to_text(control::Hello{12345, 1})}));
   say_and_hang_up(invitation, to_bytes({control::kAbort, to_text(control::Abort{0, 1, Fault::Comm, "forged"})}));
-  const ControlChannel first(options(alpha, 0), std::move(listener));
-  const ControlChannel second(options(beta, 1), invitation);
-  EXPECT_TRUE(happens([&] { return !first.elsewhere(2).empty(); }));
+  const ControlChannel first(options(alpha, first_board, 0), std::move(listener));
+  const ControlChannel second(options(beta, second_board, 1), invitation);
+  EXPECT_TRUE(happens([&] { return !first_board->elsewhere(2).empty(); }));
   EXPECT_EQ(cause(alpha), "");
 }
 

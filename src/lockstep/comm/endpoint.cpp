@@ -171,9 +171,16 @@ void Endpoint::waits_no_more(Operation& operation) const {
   segment_->status(local_rank_).waiting_for.clear();
 }
 
-void Endpoint::outlive(const at::Tensor& tensor) {
-  auto owner = std::make_shared<at::Tensor>(tensor);
-  segment_->threads() ? segment_->keep(std::move(owner)) : keep(std::move(owner));
+void Endpoint::outlive(const at::Tensor& tensor) const {
+  if (segment_->threads()) {
+    segment_->keep(std::make_shared<at::Tensor>(tensor));
+    return;
+  }
+  // For ever: nobody tells when the network has let go.
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<at::Tensor>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(tensor);
 }
 
 void Endpoint::run(Operation& operation) {

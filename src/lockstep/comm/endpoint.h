@@ -71,9 +71,9 @@ class Endpoint {
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
   /// Keeps the memory of a channel until all its members have left it.
   void bury(std::shared_ptr<std::byte> channel, int members);
-  /// Keeps the memory of `tensor`, of a collective that failed: threads that are peers, or
-  /// MPI, may still be working in it.
-  void outlive(const at::Tensor& tensor);
+  /// Keeps the memory of `tensor`, of a collective that failed: peers that are threads may still
+  /// be working in it, and between hosts the network. So messages need no other owner for it.
+  void outlive(const at::Tensor& tensor) const;
   /// Keeps memory that a peer may still read, to the end of the endpoint.
   void keep(std::shared_ptr<void> memory);
 

@@ -21,6 +21,8 @@ inline constexpr const char kTuning[] = "LOCKSTEP_TUNING";       // a tuning tab
 inline constexpr const char kTrace[] = "LOCKSTEP_TRACE";         // file for the merged trace
 
 inline constexpr const char kLostAfter[] = "LOCKSTEP_LOST_AFTER";  // seconds of silence until a host counts as gone
+// For tests: hier takes so many neighbours for a host, wherever they run.
+inline constexpr const char kRanksPerHost[] = "LOCKSTEP_RANKS_PER_HOST";
 
 std::optional<std::string> get(const char* name);
 /// Fails with Fault::Usage if it is set to something else than a number in the range.

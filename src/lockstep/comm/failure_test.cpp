@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/endpoint.h"
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/error.h"
 #include "lockstep/profile/span.h"
@@ -618,6 +619,18 @@ TEST_P(Failure, LaterCallsThrowTheFirstCause) {
   EXPECT_EQ(ending.thrown, "not fatal by itself");
   expect_all_threw(ending, {"not fatal by itself"});
   EXPECT_LT(ending.after_s, kDisagreement_s);
+}
+
+// The network may write into it as long as the process lives.
+TEST(FailedCollective, OfAProcessKeepsItsTensorForEver) {
+  if (testing::launched()) GTEST_SKIP() << "its ranks are threads";
+  const at::Tensor tensor = ones(10);
+  {
+    const FileDescriptor file = Segment::create(1);
+    const Endpoint endpoint(Segment::attach(file.get()), 0, EndpointOptions{0, {0}, 1, {}, false});
+    endpoint.outlive(tensor);
+  }
+  EXPECT_EQ(tensor.use_count(), 2U);
 }
 
 }  // namespace

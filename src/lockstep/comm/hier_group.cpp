@@ -41,8 +41,8 @@ HierGroup::HierGroup(const char* name, std::shared_ptr<Wire> wire, int wire_grou
       world_ranks_(std::move(world_ranks)),
       host_ids_(std::move(host_ids)),
       remote_(std::move(remote)),
-      map_(HostMap::from(host_ids_)),
-      next_wire_group_(wire_group + 1) {
+      map_(HostMap::from(host_ids_)) {
+  wire_->group_numbers().take(wire_group_);
   for (int host = 0; host < map_.hosts(); ++host) {
     std::vector<bool> held(static_cast<std::size_t>(size_));
     for (const int member : ranks_on(host)) held[static_cast<std::size_t>(member)] = true;
@@ -58,12 +58,20 @@ int HierGroup::partner(int host, int owner) const noexcept {
   return ranks[static_cast<std::size_t>(map_.index_of[static_cast<std::size_t>(owner)]) % ranks.size()];
 }
 
-std::unique_ptr<Backend> HierGroup::subgroup(const std::vector<int>& members, const Exchange& exchange) {
-  // A number that none of the ranks has used for a group yet.
-  int number = 0;
-  for (const auto& text : exchange(std::to_string(next_wire_group_))) number = std::max(number, std::stoi(text));
-  next_wire_group_ = number + 1;
+// Other threads may make groups from other communicators of the same ranks meanwhile: what
+// one rank could not take is nobody's.
+int HierGroup::new_wire_group(const Exchange& exchange) {
+  for (;;) {
+    int number = 0;
+    for (const auto& text : exchange(std::to_string(wire_->group_numbers().next())))
+      number = std::max(number, std::stoi(text));
+    const auto taken = exchange(wire_->group_numbers().take(number) ? "yes" : "no");
+    if (std::count(taken.begin(), taken.end(), "yes") == size_) return number;
+  }
+}
 
+std::unique_ptr<Backend> HierGroup::subgroup(const std::vector<int>& members, const Exchange& exchange) {
+  const int wire_group = new_wire_group(exchange);
   std::vector<int> on_host;  // of the members, by rank on the host
   std::vector<int> world_ranks, host_ids;
   int rank = -1;
@@ -82,11 +90,9 @@ std::unique_ptr<Backend> HierGroup::subgroup(const std::vector<int>& members, co
   };
   auto local = local_->subgroup(on_host, local_exchange);
   if (members.empty()) return nullptr;
-  auto group = std::make_unique<HierGroup>(name_, wire_, number,
-                                           std::unique_ptr<HostGroup>(static_cast<HostGroup*>(local.release())), rank,
-                                           std::move(world_ranks), std::move(host_ids), remote_);
-  group->next_wire_group_ = next_wire_group_;
-  return group;
+  return std::make_unique<HierGroup>(name_, wire_, wire_group,
+                                     std::unique_ptr<HostGroup>(static_cast<HostGroup*>(local.release())), rank,
+                                     std::move(world_ranks), std::move(host_ids), remote_);
 }
 
 // ---- agreeing ----------------------------------------------------------------------------------

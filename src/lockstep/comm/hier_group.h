@@ -45,7 +45,7 @@ struct HostMap {
 class HierGroup final : public Backend {
  public:
   /// `local` is the group of this host's members; `world_ranks` and `host_ids` are by rank of
-  /// the group. `wire_group` tells its messages from those of other groups.
+  /// the group. `wire_group` tells its messages from those of other groups, see Wire::group_numbers.
   HierGroup(const char* name, std::shared_ptr<Wire> wire, int wire_group, std::unique_ptr<HostGroup> local, int rank,
             std::vector<int> world_ranks, std::vector<int> host_ids, std::shared_ptr<const RemoteStatus> remote);
 
@@ -77,6 +77,8 @@ class HierGroup final : public Backend {
   /// The ranks elsewhere that this rank works for.
   const std::vector<int>& clients() const noexcept { return clients_; }
 
+  /// A number for a new group that no group of any of the ranks has had.
+  int new_wire_group(const Exchange& exchange);
   Task agree(const Request& request);
   Task reduce(const Request& request);
   Task reduce_ranges(const Request& request, std::byte* output, const std::vector<Slice>& ranges);
@@ -89,7 +91,8 @@ class HierGroup final : public Backend {
   Task close(const Request& request);
   std::byte* input_of(Lane lane, int local_rank) const noexcept;
   std::byte* output_of(Lane lane, int local_rank) const noexcept;
-  /// `bytes` at `data` if peers on the host can reach them, else shared memory for as many.
+  /// `bytes` at `data` if peers on the host can reach them, else shared memory for as many. It
+  /// owns the second only: the first is a tensor's, see Endpoint::outlive.
   std::shared_ptr<std::byte> shared(const void* data, std::size_t bytes) const;
   void compare(int peer, const Descriptor& mine, const Descriptor& theirs) const;
 
@@ -105,7 +108,6 @@ class HierGroup final : public Backend {
   HostMap map_;
   std::vector<std::vector<TreeNode>> nodes_;  // by host: the largest nodes it holds
   std::vector<int> clients_;
-  int next_wire_group_;
 
   // Descriptors that other hosts' leaders sent while they waited, see examine().
   struct Report {

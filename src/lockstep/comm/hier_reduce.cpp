@@ -1,7 +1,7 @@
 // Reductions over several hosts, see hier_group.h for the idea.
 #include <algorithm>
-#include <cstring>
 
+#include "lockstep/comm/copy_bytes.h"
 #include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/wire_messages.h"
 
@@ -24,7 +24,7 @@ Task HierGroup::reduce(const Request& request) {
   const std::byte* source = scatters ? request.input : request.output;
   const auto buffer = shared(source, bytes);
   const bool copied = buffer.get() != source;
-  if (copied) std::memcpy(buffer.get(), source, bytes);
+  if (copied) copy_bytes(buffer.get(), source, bytes);
   co_await open(request, buffer.get(), nullptr);
   co_await agree(request);
 
@@ -48,7 +48,7 @@ Task HierGroup::reduce(const Request& request) {
   }
   co_await close(request);
   if (copied && (descriptor.collective == Collective::AllReduce || descriptor.root == rank_)) {
-    std::memcpy(request.output, buffer.get(), bytes);
+    copy_bytes(request.output, buffer.get(), bytes);
   }
 }
 
@@ -95,7 +95,7 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
     for (int peer = 0; peer < local_size(); ++peer) {
       if (!to_all && ranks_on(my_host())[static_cast<std::size_t>(peer)] != descriptor.root) continue;
       std::byte* target = input_of(lane, peer) + static_cast<std::size_t>(range.begin) * element;
-      std::memcpy(target, values, static_cast<std::size_t>(range.count()) * element);
+      copy_bytes(target, values, static_cast<std::size_t>(range.count()) * element);
     }
   };
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/clock_offsets.h"
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/watchdog.h"
 #include "lockstep/comm/world.h"
@@ -55,7 +56,7 @@ WorldOptions options_from_environment() {
 // others give it the time: a process manager ends all when one ends badly. Anything else may be
 // the trouble of one rank alone.
 void say_for_host(const Error& error) {
-  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK",
+  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                            environment::get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
     const auto place = environment::get(name);
     if (!place) continue;
@@ -97,7 +98,6 @@ Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions())
   for (int peer = 0; peer < world_->local_size; ++peer)
     options.world_rank_of.push_back(world_->endpoint->world_rank_of(peer));
   options.watches_peers = !environment::get(environment::kSegment).has_value();
-  options.also = world_->watch;
   options.on_overdue = [kill_all = world_->kill_all](int code) {
     if (kill_all) kill_all(code);
     _exit(code);
@@ -148,7 +148,10 @@ void Runtime::write_trace() {
   if (!path) return;
   try {
     const auto blobs = communicator_->gather_bytes(profile::serialize_events());
-    if (rank() == 0) profile::write_trace(*path, blobs);
+    // Ranks of one host have one clock.
+    const bool one_host = world_->size == world_->local_size;
+    const auto offsets = one_host ? std::vector<std::int64_t>() : clock_offsets(*communicator_);
+    if (rank() == 0) profile::write_trace(*path, blobs, offsets);
   } catch (const Error& error) {
     log().error("the trace {} was not written: {}", *path, error.what());
   }

@@ -90,7 +90,6 @@ void Watchdog::run() {
   while (!stopped()) {
     publish_span();
     if (options_.watches_peers) look_after_peers();
-    if (options_.also) options_.also();
     if (!segment_->aborted()) continue;
     if (aborted_since_ns == 0) aborted_since_ns = monotonic_ns();
     if (static_cast<double>(monotonic_ns() - aborted_since_ns) * 1e-9 > options_.grace_s && options_.on_overdue) {

@@ -25,7 +25,6 @@ class Watchdog {
     /// Whether to look after the processes of the other local ranks (no launcher does).
     bool watches_peers = false;
     std::vector<int> world_rank_of = {};            // by local rank, for messages about them
-    std::function<void()> also = nullptr;           // called at each beat
     std::function<void(int)> on_overdue = nullptr;  // called with the exit code when the grace is over
   };
 

@@ -31,8 +31,6 @@ struct World {
   std::function<void(int exit_code)> kill_all;
   /// Called once the world is no longer needed, after a good end of all ranks only.
   std::function<void()> leave;
-  /// Called now and then by the watchdog: liveness of what only this world knows.
-  std::function<void()> watch;
 };
 
 using WorldRegistry = Registry<World(const WorldOptions&)>;

@@ -1,6 +1,7 @@
 #include "lockstep/comm/mpi/mpi_wire.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,9 +10,6 @@
 
 namespace lockstep::comm {
 namespace {
-
-// MPI counts are int; larger messages go in several.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 std::string words_of(int code) {
   char text[MPI_MAX_ERROR_STRING];
@@ -35,15 +33,16 @@ class MpiWire::MpiMessage final : public Wire::Message {
     if (done_) return;
     // MPI cannot take a message back, and waiting could hang while an exception
     // unwinds. A receive that has not matched can be cancelled; else its memory stays.
-    int finished = 0;
-    if (receives_) {
+    int finished = 0, finalized = 0;
+    MPI_Finalized(&finalized);
+    if (receives_ && finalized == 0) {
       const std::lock_guard lock(wire_.mutex_);
       for (auto& request : requests_) {
         if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
       }
       MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &finished, MPI_STATUSES_IGNORE);
     }
-    if (finished == 0 && owner_) new std::shared_ptr<const void>(std::move(owner_));
+    if (finished == 0) new std::pair(std::move(owner_), wire_.options_.memory);
   }
 
   bool done() override {
@@ -54,7 +53,7 @@ class MpiWire::MpiMessage final : public Wire::Message {
       const std::lock_guard lock(wire_.mutex_);
       code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &finished, MPI_STATUSES_IGNORE);
     }
-    if (code != MPI_SUCCESS) wire_.on_error_(words_of(code));
+    if (code != MPI_SUCCESS) wire_.options_.on_error(words_of(code));
     return done_ = finished != 0;
   }
 
@@ -68,7 +67,7 @@ class MpiWire::MpiMessage final : public Wire::Message {
   std::vector<MPI_Request> requests_;
 };
 
-MpiWire::MpiWire(MPI_Comm world, std::function<void(const std::string&)> on_error) : on_error_(std::move(on_error)) {
+MpiWire::MpiWire(MPI_Comm world, Options options) : options_(std::move(options)) {
   check_mpi(MPI_Comm_dup(world, &communicator_), "duplicating the communicator");
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
   int found = 0;
@@ -80,8 +79,9 @@ MpiWire::MpiWire(MPI_Comm world, std::function<void(const std::string&)> on_erro
 MpiWire::~MpiWire() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // Freeing is collective; while an exception unwinds, peers may never join.
-  if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&communicator_);
+  // Freeing is collective; after a failure peers may never join, though the exception was
+  // caught long ago.
+  if (finalized == 0 && !options_.aborted() && std::uncaught_exceptions() == 0) MPI_Comm_free(&communicator_);
 }
 
 int MpiWire::tag(int group, Channel channel) const {
@@ -95,7 +95,7 @@ std::unique_ptr<Wire::Message> MpiWire::send(int group, Channel channel, int to,
   auto message = std::make_unique<MpiMessage>(*this, std::move(owner), false);
   const auto* next = static_cast<const std::byte*>(data);
   do {
-    const std::size_t part = std::min(bytes, kMostBytes);
+    const std::size_t part = std::min(bytes, options_.most_bytes);
     const std::lock_guard lock(mutex_);
     message->requests().push_back(MPI_REQUEST_NULL);
     check_mpi(MPI_Isend(next, static_cast<int>(part), MPI_BYTE, to, tag(group, channel), communicator_,
@@ -112,7 +112,7 @@ std::unique_ptr<Wire::Message> MpiWire::receive(int group, Channel channel, int 
   auto message = std::make_unique<MpiMessage>(*this, std::move(owner), true);
   auto* next = static_cast<std::byte*>(data);
   do {
-    const std::size_t part = std::min(bytes, kMostBytes);
+    const std::size_t part = std::min(bytes, options_.most_bytes);
     const std::lock_guard lock(mutex_);
     message->requests().push_back(MPI_REQUEST_NULL);
     check_mpi(MPI_Irecv(next, static_cast<int>(part), MPI_BYTE, from, tag(group, channel), communicator_,

@@ -19,8 +19,17 @@ void check_mpi(int code, const char* what);
 
 class MpiWire final : public Wire {
  public:
-  /// Duplicates `world`; all its ranks call it. `on_error` must throw.
-  MpiWire(MPI_Comm world, std::function<void(const std::string&)> on_error);
+  struct Options {
+    std::function<void(const std::string&)> on_error;  // must throw
+    /// Whether the run has failed: peers then join nothing that is collective.
+    std::function<bool()> aborted = [] { return false; };
+    /// Memory that messages may lie in though their owner does not hold it: that of peers.
+    std::shared_ptr<const void> memory = nullptr;
+    /// MPI counts are int; larger messages go in several.
+    std::size_t most_bytes = std::size_t{1} << 30;
+  };
+  /// Duplicates `world`; all its ranks call it.
+  MpiWire(MPI_Comm world, Options options);
   ~MpiWire() override;
 
   std::unique_ptr<Message> send(int group, Channel channel, int to, const void* data, std::size_t bytes,
@@ -34,7 +43,7 @@ class MpiWire final : public Wire {
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int highest_tag_ = 32767;
-  std::function<void(const std::string&)> on_error_;
+  Options options_;
   // MPI may have been initialised for one calling thread at a time.
   std::mutex mutex_;
 };

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "lockstep/comm/world.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/handle.h"
+#include "lockstep/core/log.h"
 #include "lockstep/core/version.h"
 
 namespace lockstep::comm {
@@ -32,10 +34,32 @@ struct MpiCommTraits {
   static void release(Raw raw) noexcept {
     int finalized = 0;
     MPI_Finalized(&finalized);
+    // Freeing is collective; while an exception unwinds, peers may never join.
     if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&raw);
   }
 };
 using MpiComm = Handle<MpiCommTraits>;
+
+/// MPI starts as a world of its own where it cannot speak to who started the program: each
+/// rank would be rank 0 of 1.
+void check_not_alone() {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size > 1) return;
+  // Under Open MPI's mpirun Slurm's variables are about the daemons of mpirun.
+  const char* const claim = environment::get("OMPI_COMM_WORLD_SIZE") ? "OMPI_COMM_WORLD_SIZE"
+                            : environment::get("PMI_SIZE")           ? "PMI_SIZE"
+                                                                     : "SLURM_STEP_NUM_TASKS";
+  const auto claimed = environment::get(claim);
+  if (!claimed || std::atoi(claimed->c_str()) <= 1) return;
+  char library[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(library, &length);
+  const std::string words(library, static_cast<std::size_t>(length));
+  fail(Fault::Usage, fmt::format("{}={} but MPI knows of one rank only: Lockstep was built with {}; start the program "
+                                 "with that MPI's own mpirun, with 'srun --mpi=pmix', or with 'lockstep launch'",
+                                 claim, *claimed, words.substr(0, words.find_first_of(",\n"))));
+}
 
 /// True if this call initialised MPI, false if the caller of Lockstep had.
 bool initialise() {
@@ -55,11 +79,16 @@ bool initialise() {
 #endif
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting");
   }
-  if (provided < MPI_THREAD_SERIALIZED) {
+  check_not_alone();
+  // The calls of a program that has MPI for itself run beside those of our communication thread.
+  // If all calls are ours, one at a time will do: MpiWire sees to that.
+  if (initialised != 0 && provided < MPI_THREAD_MULTIPLE) {
     fail(Fault::Usage,
-         "MPI was initialised for one thread only; Lockstep's communication thread needs at least "
-         "MPI_Init_thread(…, MPI_THREAD_SERIALIZED, …)");
+         "MPI was initialised without MPI_THREAD_MULTIPLE, but Lockstep's communication thread calls it beside the "
+         "program; use MPI_Init_thread(…, MPI_THREAD_MULTIPLE, …), or let Lockstep initialise MPI");
   }
+  if (provided < MPI_THREAD_SERIALIZED)
+    fail(Fault::Usage, "this MPI cannot be called by a communication thread; build it with support for threads");
   return initialised == 0;
 }
 
@@ -92,35 +121,56 @@ void check_versions() {
   }
 }
 
-/// The segment of this host: its first rank makes it, the others open it through /proc.
+/// The table of this host, read by its first rank. Who moves a message, and so its lane, must be
+/// the same on all hosts, whichever of them was calibrated: that is rank 0's. All ranks call it.
+Tuning agreed_tuning(bool reads, int local_ranks) {
+  Tuning tuning;
+  try {
+    if (reads) tuning = cached_tuning(local_ranks).value_or(tuning);
+  } catch (const Error& error) {
+    log().warn("{}", error.what());
+  }
+  std::uint64_t inline_bytes = tuning.inline_bytes;
+  check_mpi(MPI_Bcast(&inline_bytes, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD), "agreeing on the tuning table");
+  tuning.inline_bytes = inline_bytes;
+  return tuning;
+}
+
+/// The file that the first rank of the host has open as `descriptor`, opened by the others
+/// through /proc. It keeps its own until they have.
+FileDescriptor open_leaders(MPI_Comm host, int descriptor) {
+  int rank = 0;
+  MPI_Comm_rank(host, &rank);
+  int place[2] = {getpid(), descriptor};
+  check_mpi(MPI_Bcast(place, 2, MPI_INT, 0, host), "sharing memory on the host");
+  if (rank == 0) return {};
+  FileDescriptor file(open(fmt::format("/proc/{}/fd/{}", place[0], place[1]).c_str(), O_RDWR | O_CLOEXEC));
+  if (!file)
+    fail_errno(
+        fmt::format(
+            "cannot open the shared memory of process {}; do the ranks of this host run in different containers?",
+            place[0]),
+        errno);
+  return file;
+}
+
+/// The segment of this host: its first rank makes it.
 std::shared_ptr<Segment> share_segment(MPI_Comm host) {
   int rank = 0, size = 1;
   MPI_Comm_rank(host, &rank);
   MPI_Comm_size(host, &size);
-  int place[2] = {getpid(), -1};
   FileDescriptor made;
   std::shared_ptr<Segment> segment;
   if (rank == 0) {
     made = Segment::create(size);
-    place[1] = made.get();
     segment = Segment::attach(made.get());
     segment->header().ranks_say_cause = 1;
-    if (const auto tuning = cached_tuning(size)) {
-      std::strncpy(segment->header().calibration, tuning->json().c_str(), sizeof segment->header().calibration - 1);
-    }
   }
-  check_mpi(MPI_Bcast(place, 2, MPI_INT, 0, host), "sharing memory on the host");
-  if (rank != 0) {
-    const std::string path = fmt::format("/proc/{}/fd/{}", place[0], place[1]);
-    const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!file)
-      fail_errno(
-          fmt::format(
-              "cannot open the shared memory of process {}; do the ranks of this host run in different containers?",
-              place[0]),
-          errno);
-    segment = Segment::attach(file.get());
-  }
+  const std::string table = agreed_tuning(rank == 0, size).json();
+  if (rank == 0 && table.size() < sizeof segment->header().calibration)
+    std::strncpy(segment->header().calibration, table.c_str(), sizeof segment->header().calibration - 1);
+  const FileDescriptor opened = open_leaders(host, made.get());
+  if (opened) segment = Segment::attach(opened.get());
   // mpirun may have bound each rank to a core of its own: count those of all.
   std::array<unsigned char, 4096> mine{}, all{};
   for (const int cpu : usable_cpus()) mine[static_cast<std::size_t>(cpu) % mine.size()] = 1;
@@ -139,8 +189,10 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
   check_versions();
 
   MPI_Comm raw = MPI_COMM_NULL;
-  if (one_rank_per_host)
-    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, world.rank, 0, &raw), "splitting by rank");
+  const int pretended = environment::get_int(environment::kRanksPerHost, 0, 1, 1 << 20);
+  if (one_rank_per_host || pretended > 0)
+    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, one_rank_per_host ? world.rank : world.rank / pretended, 0, &raw),
+              "splitting by rank");
   else
     check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw), "splitting by host");
   const MpiComm host(raw);
@@ -162,8 +214,16 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
 
   std::shared_ptr<ControlChannel> control;
   if (map.hosts() > 1) {
-    ControlChannel::Options settings{segment, {}, my_host};
+    std::shared_ptr<ControlBoard> board;
+    if (world.local_rank == 0) board = ControlBoard::create(world.size);
+    FileDescriptor opened = open_leaders(host.get(), board ? board->descriptor() : -1);
+    if (opened) board = ControlBoard::attach(std::move(opened), world.size);
+    ControlChannel::Options settings{segment, board, {}, my_host};
     settings.lost_after_s = environment::get_seconds(environment::kLostAfter, settings.lost_after_s);
+    if (settings.lost_after_s < 2 * settings.beat_s)
+      fail(Fault::Usage,
+           fmt::format("{}={} is too short: hosts report every {} s; use at least {}", environment::kLostAfter,
+                       settings.lost_after_s, settings.beat_s, 2 * settings.beat_s));
     char name[256] = {};
     gethostname(name, sizeof name - 1);
     const auto names = gather_texts(name);
@@ -178,17 +238,20 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
       control = std::make_shared<ControlChannel>(std::move(settings), invitation);
 
     // A peer that fails often shows as a broken message first: its own cause is better.
-    const auto on_error = [endpoint = world.endpoint](const std::string& words) {
+    MpiWire::Options wire;
+    wire.on_error = [endpoint = world.endpoint](const std::string& words) {
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
       while (!endpoint->segment().aborted() && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       endpoint->fail_for_all("MPI: " + words);
     };
+    wire.aborted = [segment] { return segment->aborted(); };
+    wire.memory = segment;
     std::vector<int> world_ranks(static_cast<std::size_t>(world.size));
     std::iota(world_ranks.begin(), world_ranks.end(), 0);
     world.backend = std::make_unique<HierGroup>(
-        one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, on_error), 1, std::move(local),
-        world.rank, std::move(world_ranks), std::move(host_ids), control);
+        one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, std::move(wire)), 1,
+        std::move(local), world.rank, std::move(world_ranks), std::move(host_ids), board);
   } else {
     world.backend = std::move(local);  // one host: shared memory is all it takes
   }
