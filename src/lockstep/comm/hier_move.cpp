@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/comm/copy_bytes.h"
 #include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/wire_messages.h"
 
@@ -23,7 +22,7 @@ Task HierGroup::broadcast(const Request& request) {
 
   const auto buffer = shared(request.output, bytes);
   const bool copied = buffer.get() != request.output;
-  if (copied && descriptor.root == rank_) copy_bytes(buffer.get(), request.output, bytes);
+  if (copied && descriptor.root == rank_) co_await copy(buffer.get(), request.output, bytes);
   co_await open(request, buffer.get(), nullptr);
   co_await agree(request);
 
@@ -48,12 +47,13 @@ Task HierGroup::broadcast(const Request& request) {
         outgoing.add(
             wire_->send(wire_group_, channel, world_rank(owner), root_data + begin_of(owner), bytes_of(owner), buffer));
     }
-    if (rank_ != descriptor.root) copy_bytes(buffer.get(), root_data, bytes);
+    if (rank_ != descriptor.root) co_await copy(buffer.get(), root_data, bytes);
   } else {
-    const auto spread = [&](int owner) {  // from this rank's buffer into those of its host
+    const auto spread = [&](int owner) -> Task {  // from this rank's buffer into those of its host
       for (int peer = 0; peer < local_size(); ++peer) {
         std::byte* target = input_of(lane, peer) + begin_of(owner);
-        if (input_of(lane, peer) != buffer.get()) copy_bytes(target, buffer.get() + begin_of(owner), bytes_of(owner));
+        if (input_of(lane, peer) != buffer.get())
+          co_await copy(target, buffer.get() + begin_of(owner), bytes_of(owner));
       }
     };
     std::vector<int> arriving;
@@ -73,14 +73,14 @@ Task HierGroup::broadcast(const Request& request) {
         outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), buffer.get() + begin_of(rank_),
                                  bytes_of(rank_), buffer));
       }
-      spread(rank_);
+      co_await spread(rank_);
     }
     co_await incoming.arrived();
-    for (const int owner : arriving) spread(owner);
+    for (const int owner : arriving) co_await spread(owner);
   }
   co_await outgoing.arrived();
   co_await close(request);
-  if (copied && descriptor.root != rank_) copy_bytes(request.output, buffer.get(), bytes);
+  if (copied && descriptor.root != rank_) co_await copy(request.output, buffer.get(), bytes);
 }
 
 // Every rank sends its block to its partner on each other host, which stores it into
@@ -99,7 +99,7 @@ Task HierGroup::all_gather(const Request& request) {
 
   // Peers write into this rank's output, so the input is taken there first.
   const auto output = shared(request.output, offsets.back());
-  copy_bytes(output.get() + begin_of(rank_), request.input, bytes_of(rank_));
+  co_await copy(output.get() + begin_of(rank_), request.input, bytes_of(rank_));
   co_await open(request, nullptr, output.get());
   co_await agree(request);
 
@@ -114,18 +114,18 @@ Task HierGroup::all_gather(const Request& request) {
       incoming.add(wire_->receive(wire_group_, channel, world_rank(owner), output.get() + begin_of(owner),
                                   bytes_of(owner), output));
   }
-  const auto spread = [&](int owner) {
+  const auto spread = [&](int owner) -> Task {
     for (int peer = 0; peer < local_size(); ++peer) {
       if (peer != local_->rank())
-        copy_bytes(output_of(lane, peer) + begin_of(owner), output.get() + begin_of(owner), bytes_of(owner));
+        co_await copy(output_of(lane, peer) + begin_of(owner), output.get() + begin_of(owner), bytes_of(owner));
     }
   };
-  spread(rank_);
+  co_await spread(rank_);
   co_await incoming.arrived();
-  for (const int owner : clients()) spread(owner);
+  for (const int owner : clients()) co_await spread(owner);
   co_await outgoing.arrived();
   co_await close(request);
-  if (output.get() != request.output) copy_bytes(request.output, output.get(), offsets.back());
+  if (output.get() != request.output) co_await copy(request.output, output.get(), offsets.back());
 }
 
 // Gather, scatter and all_to_all: each block travels once, straight from its sender to
@@ -169,7 +169,7 @@ Task HierGroup::exchange_blocks(const Request& request) {
   }
 
   const auto input = shared(request.input, offered);
-  if (input.get() != request.input) copy_bytes(input.get(), request.input, offered);
+  if (input.get() != request.input) co_await copy(input.get(), request.input, offered);
   // Local receivers look up where their block begins.
   std::uint64_t* offsets = local_->channel().offsets(lane, local_->rank());
   for (int peer = 0; peer < local_size(); ++peer) {
@@ -191,7 +191,7 @@ Task HierGroup::exchange_blocks(const Request& request) {
     } else if (from.bytes > 0) {
       const int index = map_.index_of[static_cast<std::size_t>(peer)];
       const std::byte* source = input_of(lane, index) + local_->channel().offsets(lane, index)[local_->rank()];
-      copy_bytes(request.output + from.at, source, from.bytes);
+      co_await copy(request.output + from.at, source, from.bytes);
     }
   }
   co_await messages.arrived();
