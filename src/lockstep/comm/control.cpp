@@ -6,8 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -17,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/background_thread.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
 
@@ -147,11 +146,7 @@ bool ControlChannel::call(Peer& server, const std::string& address, int port, co
 }
 
 void ControlChannel::start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_background_thread("lockstep-ctrl", [this] { run(); });
 }
 
 ControlChannel::~ControlChannel() {
@@ -160,7 +155,6 @@ ControlChannel::~ControlChannel() {
 }
 
 void ControlChannel::run() {
-  pthread_setname_np(pthread_self(), "lockstep-ctrl");
   while (!stopping_) {
     options_.board->beat(3 * options_.beat_s);
     std::vector<pollfd> sockets;

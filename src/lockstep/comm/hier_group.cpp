@@ -1,11 +1,12 @@
 #include "lockstep/comm/hier_group.h"
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/copy_bytes.h"
 #include "lockstep/comm/wire_messages.h"
 
 namespace lockstep::comm {
@@ -186,6 +187,22 @@ std::shared_ptr<std::byte> HierGroup::shared(const void* data, std::size_t bytes
   auto* raw = static_cast<std::byte*>(const_cast<void*>(data));
   if (local_size() == 1 || bytes == 0 || local_->endpoint().address_of(data) != 0) return {raw, [](std::byte*) {}};
   return local_->endpoint().allocate(bytes);
+}
+
+std::int64_t HierGroup::piece_of(std::size_t element_bytes) const noexcept {
+  return static_cast<std::int64_t>(std::max(local_->endpoint().tuning().piece_bytes / element_bytes, std::size_t{1}));
+}
+
+Task HierGroup::copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
+  const auto piece = static_cast<std::size_t>(piece_of(1));
+  // As memmove does: from the end, where that is what is overwritten last.
+  const bool backwards = std::less<const std::byte*>()(from, to);
+  for (std::size_t done = 0; done < bytes; done += piece) {
+    if (done > 0) co_await Breathe{};
+    const std::size_t now = std::min(piece, bytes - done);
+    const std::size_t at = backwards ? bytes - done - now : done;
+    copy_bytes(to + at, from + at, now);
+  }
 }
 
 Task HierGroup::open(const Request& request, const void* input, const void* output) {

@@ -85,8 +85,13 @@ class HierGroup final : public Backend {
   Task broadcast(const Request& request);
   Task all_gather(const Request& request);
   Task exchange_blocks(const Request& request);
+  Task check_blocks(const Request& request, const std::vector<OfferedBlock>& out, const std::vector<OfferedBlock>& in);
   Task send(const Request& request);
   Task receive(const Request& request);
+  /// Copies in pieces, between which other collectives have a turn. The ranges may overlap.
+  Task copy(std::byte* to, const std::byte* from, std::size_t bytes) const;
+  /// How many elements to work on between two turns of other collectives.
+  std::int64_t piece_of(std::size_t element_bytes) const noexcept;
   Task open(const Request& request, const void* input, const void* output);
   Task close(const Request& request);
   std::byte* input_of(Lane lane, int local_rank) const noexcept;

@@ -2,9 +2,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include <fmt/format.h>
-
-#include "lockstep/comm/copy_bytes.h"
 #include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/wire_messages.h"
 
@@ -23,7 +20,7 @@ Task HierGroup::broadcast(const Request& request) {
 
   const auto buffer = shared(request.output, bytes);
   const bool copied = buffer.get() != request.output;
-  if (copied && descriptor.root == rank_) copy_bytes(buffer.get(), request.output, bytes);
+  if (copied && descriptor.root == rank_) co_await copy(buffer.get(), request.output, bytes);
   co_await open(request, buffer.get(), nullptr);
   co_await agree(request);
 
@@ -48,12 +45,13 @@ Task HierGroup::broadcast(const Request& request) {
         outgoing.add(
             wire_->send(wire_group_, channel, world_rank(owner), root_data + begin_of(owner), bytes_of(owner), buffer));
     }
-    if (rank_ != descriptor.root) copy_bytes(buffer.get(), root_data, bytes);
+    if (rank_ != descriptor.root) co_await copy(buffer.get(), root_data, bytes);
   } else {
-    const auto spread = [&](int owner) {  // from this rank's buffer into those of its host
+    const auto spread = [&](int owner) -> Task {  // from this rank's buffer into those of its host
       for (int peer = 0; peer < local_size(); ++peer) {
         std::byte* target = input_of(lane, peer) + begin_of(owner);
-        if (input_of(lane, peer) != buffer.get()) copy_bytes(target, buffer.get() + begin_of(owner), bytes_of(owner));
+        if (input_of(lane, peer) != buffer.get())
+          co_await copy(target, buffer.get() + begin_of(owner), bytes_of(owner));
       }
     };
     std::vector<int> arriving;
@@ -73,14 +71,14 @@ Task HierGroup::broadcast(const Request& request) {
         outgoing.add(wire_->send(wire_group_, channel, world_rank(partner(host, rank_)), buffer.get() + begin_of(rank_),
                                  bytes_of(rank_), buffer));
       }
-      spread(rank_);
+      co_await spread(rank_);
     }
     co_await incoming.arrived();
-    for (const int owner : arriving) spread(owner);
+    for (const int owner : arriving) co_await spread(owner);
   }
   co_await outgoing.arrived();
   co_await close(request);
-  if (copied && descriptor.root != rank_) copy_bytes(request.output, buffer.get(), bytes);
+  if (copied && descriptor.root != rank_) co_await copy(request.output, buffer.get(), bytes);
 }
 
 // Every rank sends its block to its partner on each other host, which stores it into
@@ -99,7 +97,7 @@ Task HierGroup::all_gather(const Request& request) {
 
   // Peers write into this rank's output, so the input is taken there first.
   const auto output = shared(request.output, offsets.back());
-  copy_bytes(output.get() + begin_of(rank_), request.input, bytes_of(rank_));
+  co_await copy(output.get() + begin_of(rank_), request.input, bytes_of(rank_));
   co_await open(request, nullptr, output.get());
   co_await agree(request);
 
@@ -114,18 +112,18 @@ Task HierGroup::all_gather(const Request& request) {
       incoming.add(wire_->receive(wire_group_, channel, world_rank(owner), output.get() + begin_of(owner),
                                   bytes_of(owner), output));
   }
-  const auto spread = [&](int owner) {
+  const auto spread = [&](int owner) -> Task {
     for (int peer = 0; peer < local_size(); ++peer) {
       if (peer != local_->rank())
-        copy_bytes(output_of(lane, peer) + begin_of(owner), output.get() + begin_of(owner), bytes_of(owner));
+        co_await copy(output_of(lane, peer) + begin_of(owner), output.get() + begin_of(owner), bytes_of(owner));
     }
   };
-  spread(rank_);
+  co_await spread(rank_);
   co_await incoming.arrived();
-  for (const int owner : clients()) spread(owner);
+  for (const int owner : clients()) co_await spread(owner);
   co_await outgoing.arrived();
   co_await close(request);
-  if (output.get() != request.output) copy_bytes(request.output, output.get(), offsets.back());
+  if (output.get() != request.output) co_await copy(request.output, output.get(), offsets.back());
 }
 
 // Gather, scatter and all_to_all: each block travels once, straight from its sender to
@@ -137,9 +135,8 @@ Task HierGroup::exchange_blocks(const Request& request) {
   const std::size_t element = request.element_bytes;
   const bool root = descriptor.root == rank_;
   const auto ranks = static_cast<std::size_t>(size_);
-  using Block = OfferedBlock;
-  std::vector<Block> out(ranks), in(ranks);
-  const auto blocks = [&](const std::vector<std::int64_t>& counts, std::vector<Block>& result) {
+  std::vector<OfferedBlock> out(ranks), in(ranks);
+  const auto blocks = [&](const std::vector<std::int64_t>& counts, std::vector<OfferedBlock>& result) {
     std::size_t at = 0;
     for (std::size_t i = 0; i < ranks; ++i) {
       result[i] = {at, static_cast<std::size_t>(counts[i]) * element};
@@ -166,7 +163,7 @@ Task HierGroup::exchange_blocks(const Request& request) {
   }
 
   const auto input = shared(request.input, offered);
-  if (input.get() != request.input) copy_bytes(input.get(), request.input, offered);
+  if (input.get() != request.input) co_await copy(input.get(), request.input, offered);
   // Local receivers look up where their block begins.
   OfferedBlock* offered_blocks = local_->channel().blocks(lane, local_->rank());
   for (int peer = 0; peer < local_size(); ++peer) {
@@ -174,11 +171,13 @@ Task HierGroup::exchange_blocks(const Request& request) {
   }
   co_await open(request, input.get(), nullptr);
   co_await agree(request);
+  const bool known_to_two_only = descriptor.collective == Collective::AllToAll && descriptor.count == 0;
+  if (known_to_two_only) co_await check_blocks(request, out, in);
 
   WireMessages messages;
   for (int peer = 0; peer < size_; ++peer) {
-    const Block& to = out[static_cast<std::size_t>(peer)];
-    const Block& from = in[static_cast<std::size_t>(peer)];
+    const OfferedBlock& to = out[static_cast<std::size_t>(peer)];
+    const OfferedBlock& from = in[static_cast<std::size_t>(peer)];
     if (host_of(peer) != my_host()) {
       if (from.bytes > 0)
         messages.add(
@@ -188,11 +187,35 @@ Task HierGroup::exchange_blocks(const Request& request) {
     } else if (from.bytes > 0) {
       const int index = map_.index_of[static_cast<std::size_t>(peer)];
       const std::byte* source = input_of(lane, index) + local_->channel().blocks(lane, index)[local_->rank()].at;
-      copy_bytes(request.output + from.at, source, from.bytes);
+      co_await copy(request.output + from.at, source, from.bytes);
     }
   }
   co_await messages.arrived();
   co_await close(request);
+}
+
+// Every rank tells every other on other hosts how much it sends.
+Task HierGroup::check_blocks(const Request& request, const std::vector<OfferedBlock>& out,
+                             const std::vector<OfferedBlock>& in) {
+  const auto channel = request.lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const auto sent = std::make_shared<std::vector<OfferedBlock>>(out);
+  const auto offered = std::make_shared<std::vector<OfferedBlock>>(out.size());
+  WireMessages messages;
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    if (host_of(peer) == my_host()) {
+      (*offered)[index] = local_->channel().blocks(request.lane, map_.index_of[index])[local_->rank()];
+      continue;
+    }
+    messages.add(
+        wire_->receive(wire_group_, channel, world_rank(peer), &(*offered)[index], sizeof(OfferedBlock), offered));
+    messages.add(wire_->send(wire_group_, channel, world_rank(peer), &(*sent)[index], sizeof(OfferedBlock), sent));
+  }
+  co_await messages.arrived();
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    local_->check_block(request, world_rank(peer), (*offered)[index].bytes, in[index].bytes);
+  }
 }
 
 // ---- between two ranks -----------------------------------------------------------------------------
@@ -238,9 +261,8 @@ Task HierGroup::receive(const Request& request) {
   messages.add(wire_->receive(wire_group_, Wire::kPairs, from, header.get(), sizeof(PairHeader), header));
   co_await messages.arrived();
   if (header->count != descriptor.count || header->type != static_cast<std::int64_t>(descriptor.type)) {
-    local_->endpoint().fail_for_all(fmt::format("rank {} receives {}[{}] but rank {} sent {}[{}]", world_rank(rank_),
-                                                name_of(descriptor.type), descriptor.count, from,
-                                                name_of(static_cast<c10::ScalarType>(header->type)), header->count));
+    local_->endpoint().fail_for_all(describe_mismatch(world_rank(rank_), {descriptor.type, descriptor.count}, from,
+                                                      {static_cast<c10::ScalarType>(header->type), header->count}));
   }
   const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * request.element_bytes;
   if (bytes > 0) messages.add(wire_->receive(wire_group_, Wire::kPairs, from, request.output, bytes, nullptr));

@@ -1,14 +1,13 @@
 // Reductions over several hosts, see hier_group.h for the idea.
 #include <algorithm>
 
-#include "lockstep/comm/copy_bytes.h"
 #include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/wire_messages.h"
 
 namespace lockstep::comm {
 namespace {
 
-// Bounds the memory for partial results and lets urgent collectives pass.
+// Bounds the memory for partial results.
 constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
 
 }  // namespace
@@ -24,7 +23,7 @@ Task HierGroup::reduce(const Request& request) {
   const std::byte* source = scatters ? request.input : request.output;
   const auto buffer = shared(source, bytes);
   const bool copied = buffer.get() != source;
-  if (copied) copy_bytes(buffer.get(), source, bytes);
+  if (copied) co_await copy(buffer.get(), source, bytes);
   co_await open(request, buffer.get(), nullptr);
   co_await agree(request);
 
@@ -48,7 +47,7 @@ Task HierGroup::reduce(const Request& request) {
   }
   co_await close(request);
   if (copied && (descriptor.collective == Collective::AllReduce || descriptor.root == rank_)) {
-    copy_bytes(request.output, buffer.get(), bytes);
+    co_await copy(request.output, buffer.get(), bytes);
   }
 }
 
@@ -74,7 +73,22 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   // This host's partial results of a range: one run of numbers per node it holds.
   std::vector<int> first_leaf;
   std::vector<const void*> inputs;
-  const auto reduce_here = [&](const Slice& range, std::byte* partials) {
+  const std::int64_t piece = piece_of(element);
+  // Of what `first_leaf` and `inputs` say, in pieces, between which other collectives have a turn.
+  const auto reduce_inputs = [&](TreeNode node, Stage from, std::byte* out, Stage to, std::int64_t count) -> Task {
+    const std::size_t from_bytes = from == Stage::Elements ? element : partial_element;
+    const std::size_t to_bytes = to == Stage::Elements ? element : partial_element;
+    for (std::int64_t done = 0; done < count; done += piece) {
+      const std::int64_t now = std::min(piece, count - done);
+      void* const sum = out;
+      reduce_tree(reduction, node, first_leaf, inputs, from, {&sum, 1}, to, now);
+      for (auto& input : inputs)
+        input = static_cast<const std::byte*>(input) + static_cast<std::size_t>(now) * from_bytes;
+      out += static_cast<std::size_t>(now) * to_bytes;
+      co_await Breathe{};
+    }
+  };
+  const auto reduce_here = [&](Slice range, std::byte* partials) -> Task {
     for (const TreeNode& node : nodes_on(my_host())) {
       first_leaf.clear();
       inputs.clear();
@@ -83,19 +97,18 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
         inputs.push_back(input_of(lane, map_.index_of[static_cast<std::size_t>(leaf)]) +
                          static_cast<std::size_t>(range.begin) * element);
       }
-      void* out = partials;
-      reduce_tree(reduction, node, first_leaf, inputs, Stage::Elements, {&out, 1}, Stage::Partials, range.count());
+      co_await reduce_inputs(node, Stage::Elements, partials, Stage::Partials, range.count());
       partials += static_cast<std::size_t>(range.count()) * partial_element;
     }
   };
   const auto partial_bytes = [&](int host, const Slice& range) {
     return nodes_on(host).size() * static_cast<std::size_t>(range.count()) * partial_element;
   };
-  const auto store_here = [&](const Slice& range, const std::byte* values) {
+  const auto store_here = [&](Slice range, const std::byte* values) -> Task {
     for (int peer = 0; peer < local_size(); ++peer) {
       if (!to_all && ranks_on(my_host())[static_cast<std::size_t>(peer)] != descriptor.root) continue;
       std::byte* target = input_of(lane, peer) + static_cast<std::size_t>(range.begin) * element;
-      copy_bytes(target, values, static_cast<std::size_t>(range.count()) * element);
+      co_await copy(target, values, static_cast<std::size_t>(range.count()) * element);
     }
   };
 
@@ -113,12 +126,11 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
     const Slice range = range_of(owner);
     if (range.count() == 0) continue;
     const auto buffer = new_buffer(partial_bytes(my_host(), range));
-    reduce_here(range, buffer.get());
+    co_await reduce_here(range, buffer.get());
     outgoing.add(
         wire_->send(wire_group_, channel, world_rank(owner), buffer.get(), partial_bytes(my_host(), range), buffer));
-    co_await Breathe{};
   }
-  reduce_here(mine, partials[static_cast<std::size_t>(my_host())].get());
+  co_await reduce_here(mine, partials[static_cast<std::size_t>(my_host())].get());
   co_await incoming.arrived();
 
   // 2. Combine all hosts' nodes, in the order of the tree.
@@ -142,11 +154,11 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
     inputs.push_back(part.values);
   }
   const auto result = new_buffer(static_cast<std::size_t>(mine.count()) * element);
-  void* out = output != nullptr ? output : result.get();
-  reduce_tree(reduction, {0, size_}, first_leaf, inputs, Stage::Partials, {&out, 1}, Stage::Elements, mine.count());
+  co_await reduce_inputs({0, size_}, Stage::Partials, output != nullptr ? output : result.get(), Stage::Elements,
+                         mine.count());
 
   // 3. The finished range goes where it belongs.
-  if (output == nullptr && (to_all || root_host == my_host())) store_here(mine, result.get());
+  if (output == nullptr && (to_all || root_host == my_host())) co_await store_here(mine, result.get());
   WireMessages finished;
   struct Finished {
     Slice range;
@@ -169,7 +181,7 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
     }
   }
   co_await finished.arrived();
-  for (const auto& [range, values] : arriving) store_here(range, values.get());
+  for (const auto& [range, values] : arriving) co_await store_here(range, values.get());
   co_await outgoing.arrived();
 }
 

@@ -66,6 +66,8 @@ class HostGroup final : public Backend {
   }
   /// Fails for all if a rank announced another collective.
   void check_announcements(const Request& request);
+  /// Fails for all if what `sender` (by its rank in the world) offers is not what this rank expects, in bytes.
+  void check_block(const Request& request, int sender, std::uint64_t offered, std::uint64_t expected);
   const Channel& channel() const noexcept { return channel_; }
   /// As for a Backend, of an operation of a larger group: the other end of a message is `peer` here.
   void examine(const Operation& operation, int peer);
@@ -128,7 +130,6 @@ class HostGroup final : public Backend {
   Task reduce_scatter_staged(const Request& request);
   struct Moves;
   Moves moves_of(const Request& request) const;
-  void check_offered_blocks(const Request& request, const Moves& moves);
   Task move_in_place(const Request& request);
   Task move_staged(const Request& request, const Moves& moves);
   Task send(const Request& request);

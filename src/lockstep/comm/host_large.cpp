@@ -220,21 +220,13 @@ HostGroup::Moves HostGroup::moves_of(const Request& request) const {
   return moves;
 }
 
-// The blocks of an unequal all_to_all are known to their two ranks only.
-void HostGroup::check_offered_blocks(const Request& request, const Moves& moves) {
-  if (request.descriptor.collective != Collective::AllToAll) return;
-  const Descriptor& descriptor = request.descriptor;
+void HostGroup::check_block(const Request& request, int sender, std::uint64_t offered, std::uint64_t expected) {
+  if (offered == expected) return;
   const auto elements = [&](std::uint64_t bytes) {
-    return MessageSize{descriptor.type, static_cast<std::int64_t>(bytes / request.element_bytes)};
+    return MessageSize{request.descriptor.type, static_cast<std::int64_t>(bytes / request.element_bytes)};
   };
-  for (int peer = 0; peer < size_; ++peer) {
-    const std::uint64_t offered = channel_.blocks(request.lane, peer)[rank_].bytes;
-    const std::uint64_t expected = moves.from[static_cast<std::size_t>(peer)];
-    if (offered == expected) continue;
-    endpoint_->fail_for_all(
-        describe_mismatch(world_rank(rank_), elements(expected), world_rank(peer), elements(offered)) + " in " +
-        descriptor.text());
-  }
+  endpoint_->fail_for_all(describe_mismatch(world_rank(rank_), elements(expected), sender, elements(offered)) + " in " +
+                          request.descriptor.text());
 }
 
 Task HostGroup::move_in_place(const Request& request) {
@@ -253,7 +245,13 @@ Task HostGroup::move_in_place(const Request& request) {
   announce(lane, request.descriptor.fingerprint(), buffer, longest);
   co_await everyone_here(lane);
   check_announcements(request);
-  check_offered_blocks(request, moves);
+  if (request.descriptor.collective == Collective::AllToAll) {
+    // Blocks of unequal sizes are known to their two ranks only.
+    for (int peer = 0; peer < size_; ++peer) {
+      check_block(request, world_rank(peer), channel_.blocks(lane, peer)[rank_].bytes,
+                  moves.from[static_cast<std::size_t>(peer)]);
+    }
+  }
   if (!all_buffers_shared(lane)) {
     co_await move_staged(request, moves);
     co_return;

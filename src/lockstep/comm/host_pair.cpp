@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "lockstep/comm/host_group.h"
 
 namespace lockstep::comm {

@@ -1,8 +1,6 @@
 #include "lockstep/comm/watchdog.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -81,7 +79,6 @@ void Watchdog::look_after_peers() {
 
 void Watchdog::run() {
   profile::name_thread("watchdog");
-  pthread_setname_np(pthread_self(), "lockstep-watch");
   std::int64_t aborted_since_ns = 0;
   const auto stopped = [&] {
     std::unique_lock lock(mutex_);
