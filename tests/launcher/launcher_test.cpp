@@ -143,9 +143,9 @@ TEST(Launch, RefusesWrongUseInOneLine) {
   const std::string program = LOCKSTEP_PROGRAM;
   expect_refused({program, "launch", "-n", "2", "--", "no-such-program"},
                  {"lockstep: cannot run 'no-such-program': No such file or directory"});
-  expect_refused(launch({"-n", "0"}, "environment"), {"-n 0", "between 1 and 1024"});
+  expect_refused(launch({"-n", "0"}, "environment"), {"-n 0", "expected 1 or more"});
   expect_refused(launch({"-n", "-3"}, "environment"), {"-n -3"});
-  expect_refused(launch({"-n", "1025"}, "environment"), {"-n 1025"});
+  expect_refused(launch({"-n", "1025"}, "environment"), {"-n 1025", "between 1 and 1024"});
   expect_refused(launch({"-n", "many"}, "environment"), {"many", "see 'lockstep launch --help'"});
   expect_refused(launch({"-n", "2", "--bnd", "core"}, "environment"), {"--bnd", "see 'lockstep launch --help'"});
   expect_refused(launch({"-n", "2", "--bind", "cor"}, "environment"), {"did you mean 'core'?"});
@@ -155,6 +155,12 @@ TEST(Launch, RefusesWrongUseInOneLine) {
   expect_refused(launch({"-n", "1", "--timeout", "-1"}, "environment"), {"--timeout"});
   expect_refused(launch({"--hosts", "a:4,:2"}, "environment"), {"--hosts", "':2'"});
   expect_refused(launch({"--hosts", "a:0"}, "environment"), {"host a"});
+  expect_refused(launch({"--hosts", "a:1025"}, "environment"), {"host a", "1024"});
+  expect_refused(launch({"--hosts", "a:1000,b:1,a:1000"}, "environment"), {"2000 ranks on host a", "1024"});
+  for (const char* threads : {"0", "-1"}) {
+    expect_refused(launch({"-n", "1", "--threads", threads}, "environment"),
+                   {std::string("--threads ") + threads, "expected 1 or more"});
+  }
   const auto crowd = std::to_string(usable_cores().size() + 1);
   expect_refused(launch({"-n", crowd, "--bind", "core"}, "environment"), {crowd + " ranks", "--bind none"});
   expect_refused({program, "lanch"}, {"unknown command 'lanch'", "did you mean 'launch'?"});
@@ -163,6 +169,15 @@ TEST(Launch, RefusesWrongUseInOneLine) {
 TEST(Launch, NamesThePackageWhereMpirunIsMissing) {
   setenv("LOCKSTEP_MPIRUN", "/no/such/mpirun", 1);
   expect_refused(launch({"--hosts", "a:4"}, "environment"), {"/no/such/mpirun", "apt install openmpi-bin"});
+  unsetenv("LOCKSTEP_MPIRUN");
+}
+
+// The limit is one of shared memory, which a host's ranks have in common.
+TEST(Launch, TakesMoreRanksOnSeveralHostsThanOneCanHave) {
+  setenv("LOCKSTEP_MPIRUN", "echo", 1);
+  Background run(launch({"-n", "2000", "--hosts", "a:1000,b:1000"}, "environment"));
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(has(run.output(), "--host a:1000,b:1000 -n 2000 ")) << run.output();
   unsetenv("LOCKSTEP_MPIRUN");
 }
 

@@ -9,6 +9,7 @@
 #include "lockstep/comm/guardian.h"
 #include "lockstep/comm/launched_run.h"
 #include "lockstep/comm/mpirun.h"
+#include "lockstep/comm/segment.h"
 #include "lockstep/comm/signal_inbox.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
@@ -21,14 +22,19 @@ void check(const LaunchOptions& options) {
   if (options.command.empty()) {
     fail(Fault::Usage, "no program to launch; it comes after '--': lockstep launch -n 4 -- program arguments");
   }
-  if (options.ranks && (*options.ranks < 1 || *options.ranks > kMostRanks)) {
-    fail(Fault::Usage, fmt::format("-n {}: between 1 and {} ranks are possible", *options.ranks, kMostRanks));
+  if (options.ranks && *options.ranks < 1) fail(Fault::Usage, fmt::format("-n {}: expected 1 or more", *options.ranks));
+  // On several hosts the slots of each are checked.
+  if (options.ranks && options.hosts.empty() && *options.ranks > kMostRanksOfHost) {
+    fail(Fault::Usage, fmt::format("-n {}: between 1 and {} ranks are possible on one host; see --hosts",
+                                   *options.ranks, kMostRanksOfHost));
   }
   const std::vector<std::string> bindings = {"core", "numa", "none"};
   if (!options.bind.empty() && std::find(bindings.begin(), bindings.end(), options.bind) == bindings.end()) {
     fail(Fault::Usage, fmt::format("unknown binding '{}'{}", options.bind, proposal(options.bind, bindings)));
   }
-  if (options.threads < 0) fail(Fault::Usage, fmt::format("--threads {}: expected 1 or more", options.threads));
+  if (options.threads && *options.threads < 1) {
+    fail(Fault::Usage, fmt::format("--threads {}: expected 1 or more", *options.threads));
+  }
   if (options.restarts < 0) fail(Fault::Usage, fmt::format("--restarts {}: expected 0 or more", options.restarts));
   if (options.timeout_s && !(*options.timeout_s >= 0)) {
     fail(Fault::Usage, fmt::format("--timeout {}: expected 0 (never) or more seconds", *options.timeout_s));
@@ -72,9 +78,9 @@ bool worth_another_try(const RunOutcome& outcome) {
 std::vector<std::pair<std::string, std::string>> launch_environment(const LaunchOptions& options, int ranks_on_host) {
   std::vector<std::pair<std::string, std::string>> variables;
   if (options.timeout_s) variables.emplace_back(environment::kTimeout, fmt::format("{}", *options.timeout_s));
-  const std::string threads = std::to_string(options.threads > 0 ? options.threads : fair_threads(ranks_on_host));
+  const std::string threads = std::to_string(options.threads ? *options.threads : fair_threads(ranks_on_host));
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
-    if (options.threads > 0 || !environment::get(name)) variables.emplace_back(name, threads);
+    if (options.threads || !environment::get(name)) variables.emplace_back(name, threads);
   }
   return variables;
 }

@@ -12,6 +12,7 @@
 
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/launched_run.h"
+#include "lockstep/comm/segment.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
@@ -54,8 +55,16 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
     if (fields.empty() || fields.size() > 2 || !is_host_name(fields[0])) {
       fail(Fault::Usage, fmt::format("--hosts {}: '{}' is not HOST or HOST:RANKS; e.g. --hosts a:4,b:4", text, part));
     }
-    const auto slots = fields.size() == 2 ? parse_integer("ranks of host " + fields[0], fields[1], 1, kMostRanks) : 1;
-    hosts.push_back({fields[0], static_cast<int>(slots)});
+    const auto slots =
+        fields.size() == 2 ? parse_integer("ranks of host " + fields[0], fields[1], 1, kMostRanksOfHost) : 1;
+    // mpirun too adds up what is said of a host in several places.
+    auto host = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h.host == fields[0]; });
+    if (host == hosts.end()) host = hosts.insert(hosts.end(), {fields[0], 0});
+    host->slots += static_cast<int>(slots);
+    if (host->slots > kMostRanksOfHost) {
+      fail(Fault::Usage, fmt::format("--hosts {}: {} ranks on host {}; between 1 and {} are possible", text,
+                                     host->slots, host->host, kMostRanksOfHost));
+    }
   }
   return hosts;
 }

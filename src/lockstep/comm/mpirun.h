@@ -14,7 +14,7 @@ struct HostSlots {
   std::string host;
   int slots = 1;
 };
-/// "a:4,b" -> {a, 4}, {b, 1}; anything else is an Error with Fault::Usage.
+/// "a:4,b" -> {a, 4}, {b, 1}, each host once; anything else is an Error with Fault::Usage.
 std::vector<HostSlots> parse_hosts(const std::string& text);
 
 /// What mpirun (of Open MPI) is called with; `environment` names the variables to hand on.
