@@ -96,6 +96,25 @@ TEST(Launch, GivesStandardInputToRankZero) {
   std::filesystem::remove(path);
 }
 
+TEST(Launch, RunsWithClosedStandardStreams) {
+  for (const std::string closed : {"<&-", ">&-", "<&- >&- 2>&-"}) {
+    SCOPED_TRACE(closed);
+    const auto with_closed = [&](const std::string& mode) {
+      std::vector<std::string> command = {"sh", "-c", "exec \"$@\" " + closed, "sh"};
+      for (const auto& word : launch({"-n", "2"}, mode)) command.push_back(word);
+      return command;
+    };
+    Background failing(with_closed("throws"));
+    EXPECT_EQ(failing.wait(), 1) << failing.errors();
+    EXPECT_EQ(has(failing.errors(), "lockstep: rank 1: shard 7 is torn\n"), !has(closed, "2>&-")) << failing.errors();
+    EXPECT_EQ(has(failing.output(), "released: shard 7 is torn\n"), !has(" " + closed, " >&-")) << failing.output();
+    EXPECT_TRUE(failing.all_gone(2));
+    Background reading(with_closed("input"));
+    EXPECT_EQ(reading.wait(), 0) << reading.errors();
+    EXPECT_EQ(has(reading.output(), "rank 0 read ''"), !has(" " + closed, " >&-")) << reading.output();
+  }
+}
+
 // ---- output ----------------------------------------------------------------------------------
 
 TEST(Launch, ForwardsWholeLines) {

@@ -1,6 +1,10 @@
 #include "lockstep/comm/launcher.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -38,6 +42,16 @@ void check(const LaunchOptions& options) {
   if (options.restarts < 0) fail(Fault::Usage, fmt::format("--restarts {}: expected 0 or more", options.restarts));
   if (options.timeout_s && !(*options.timeout_s >= 0)) {
     fail(Fault::Usage, fmt::format("--timeout {}: expected 0 (never) or more seconds", *options.timeout_s));
+  }
+}
+
+/// A file of ours that landed on a standard stream would be read or written as one, and lost
+/// when a rank gets its own.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this one. It stays open, as if the user had given it.
+    if (open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) fail_errno("cannot open /dev/null", errno);
   }
 }
 
@@ -87,6 +101,7 @@ std::vector<std::pair<std::string, std::string>> launch_environment(const Launch
 
 int launch(const LaunchOptions& options) {
   check(options);
+  open_standard_streams();
   if (!options.hosts.empty()) become_mpirun(options);
   const LaunchPlan plan = plan_of(options);
   std::fflush(nullptr);  // children would print it once more
