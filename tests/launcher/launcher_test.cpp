@@ -207,11 +207,81 @@ TEST(Mpirun, IsCalledWithTheHostsAndTheEnvironment) {
   options.bind = "numa";
   options.prefix = true;
   options.command = {"program", "-x"};
+  options.starter = {"starter"};
   const auto command = join(comm::mpirun_command(options, {"LOCKSTEP_TIMEOUT"}), " ");
   EXPECT_TRUE(command.starts_with("mpirun --host a:4,b:1 -n 5 --map-by slot --bind-to numa")) << command;
-  EXPECT_TRUE(command.ends_with("--tag-output -x LOCKSTEP_TIMEOUT program -x")) << command;
+  EXPECT_TRUE(command.ends_with("--tag-output -x LOCKSTEP_TIMEOUT starter program -x")) << command;
   options.ranks = 6;
   EXPECT_THROW(comm::mpirun_command(options, {}), Error);
+}
+
+const std::string kShowRank =
+    "echo rank=$LOCKSTEP_RANK/$LOCKSTEP_SIZE local=$LOCKSTEP_LOCAL_RANK/$LOCKSTEP_LOCAL_SIZE "
+    "restart=$LOCKSTEP_RESTART segment=${LOCKSTEP_SEGMENT-none}";
+
+std::vector<std::string> started_by_mpirun(const std::vector<std::string>& program) {
+  std::vector<std::string> command = {"env",
+                                      "OMPI_COMM_WORLD_RANK=5",
+                                      "OMPI_COMM_WORLD_SIZE=8",
+                                      "OMPI_COMM_WORLD_LOCAL_RANK=0",
+                                      "OMPI_COMM_WORLD_LOCAL_SIZE=4",
+                                      LOCKSTEP_PROGRAM,
+                                      "launched-by-mpirun",
+                                      "--"};
+  command.insert(command.end(), program.begin(), program.end());
+  return command;
+}
+
+TEST(Mpirun, StartsProgramsThatKnowTheirRank) {
+  Background run(started_by_mpirun({"sh", "-c", kShowRank + "; exit 7"}));
+  EXPECT_EQ(run.wait(), 7) << run.errors();
+  EXPECT_EQ(run.output(), "rank=5/8 local=0/4 restart=0 segment=none\n");
+  Background killed(started_by_mpirun({"sh", "-c", "kill -9 $$"}));
+  EXPECT_EQ(killed.wait(), 128 + SIGKILL) << killed.errors();
+  expect_refused(started_by_mpirun({"no-such-program"}), {"cannot run 'no-such-program': No such file or directory"});
+  expect_refused({LOCKSTEP_PROGRAM, "launched-by-mpirun", "--", "true"}, {"OMPI_COMM_WORLD_RANK is not set"});
+}
+
+// The launcher of hosts may be a rank itself.
+TEST(Mpirun, GetsNothingOfTheRankThatCallsIt) {
+  const std::string path = testing::TempDir() + "launcher_test_mpirun_" + std::to_string(getpid());
+  std::ofstream(path) << "#!/bin/sh\necho \"$@\"; env\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  setenv("LOCKSTEP_MPIRUN", path.c_str(), 1);
+  Background run({LOCKSTEP_PROGRAM, "launch", "-n", "1", "--timeout", "9", "--", LOCKSTEP_PROGRAM, "launch", "--hosts",
+                  "a:1", "--", "true"});
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(has(run.output(), "-x LOCKSTEP_TIMEOUT ") && has(run.output(), "\nLOCKSTEP_TIMEOUT=9\n")) << run.output();
+  for (const char* name : {"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "RESTART", "SEGMENT"}) {
+    EXPECT_FALSE(has(run.output(), std::string(" LOCKSTEP_") + name + " ")) << run.output();
+    EXPECT_FALSE(has(run.output(), std::string("\nLOCKSTEP_") + name + "=")) << run.output();
+  }
+  unsetenv("LOCKSTEP_MPIRUN");
+  std::filesystem::remove(path);
+}
+
+std::vector<std::string> on_two_hosts(const std::vector<std::string>& command) {
+  const std::string folder = LOCKSTEP_HOSTS_FOLDER;
+  std::vector<std::string> result = {folder + "/with_hosts.sh", "-n", "2", "--", folder + "/launch_on_hosts.sh"};
+  result.insert(result.end(), command.begin(), command.end());
+  return result;
+}
+
+TEST(LaunchOnHosts, GivesRanksTheirEnvironmentAndTheirCode) {
+  if (std::system("command -v mpirun >/dev/null") != 0) GTEST_SKIP() << "needs Open MPI";
+  Background run(on_two_hosts({LOCKSTEP_PROGRAM, "launch", "--hosts", "ls1:2,ls2:1", "--", "sh", "-c",
+                               "echo $(hostname) $(" + kShowRank + ")"}));
+  const int code = run.wait(40);
+  if (code == 77) GTEST_SKIP() << run.errors();
+  EXPECT_EQ(code, 0) << run.errors();
+  for (const char* line :
+       {"ls1 rank=0/3 local=0/2 restart=0 segment=none\n", "ls1 rank=1/3 local=1/2 restart=0 segment=none\n",
+        "ls2 rank=2/3 local=0/1 restart=0 segment=none\n"}) {
+    EXPECT_TRUE(has(run.output(), line)) << line << "in " << run.output();
+  }
+  Background failing(on_two_hosts(
+      {LOCKSTEP_PROGRAM, "launch", "--hosts", "ls1:1,ls2:1", "--", "sh", "-c", "exit $((LOCKSTEP_RANK * 7))"}));
+  EXPECT_EQ(failing.wait(40), 7) << failing.errors();
 }
 
 // ---- ranks that fail -------------------------------------------------------------------------

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -34,6 +36,30 @@ int all_slots(const std::vector<HostSlots>& hosts) {
   int sum = 0;
   for (const auto& host : hosts) sum += host.slots;
   return sum;
+}
+
+struct Translation {
+  const char* ours;
+  const char* of_mpirun;
+};
+constexpr Translation kOfARank[] = {{environment::kRank, "OMPI_COMM_WORLD_RANK"},
+                                    {environment::kSize, "OMPI_COMM_WORLD_SIZE"},
+                                    {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK"},
+                                    {environment::kLocalSize, "OMPI_COMM_WORLD_LOCAL_SIZE"}};
+
+/// A rank of another launcher may start hosts. What says so would make theirs look for its memory.
+void forget_to_be_a_rank() {
+  for (const auto& name : kOfARank) unsetenv(name.ours);
+  unsetenv(environment::kSegment);
+  unsetenv(environment::kRestart);
+}
+
+void become(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  std::fflush(nullptr);
+  execvp(arguments[0], arguments.data());
 }
 
 std::vector<std::string> names_to_hand_on() {
@@ -99,24 +125,40 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   if (crowded) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
   if (options.prefix) command.emplace_back("--tag-output");
   for (const auto& name : environment) command.insert(command.end(), {"-x", name});
+  command.insert(command.end(), options.starter.begin(), options.starter.end());
   command.insert(command.end(), options.command.begin(), options.command.end());
   return command;
+}
+
+void become_program(const std::vector<std::string>& command) {
+  if (command.empty()) fail(Fault::Usage, "no program to start");
+  for (const auto& [ours, of_mpirun] : kOfARank) {
+    const auto value = environment::get(of_mpirun);
+    if (!value) fail(Fault::Usage, fmt::format("{} is not set: only mpirun of Open MPI starts this", of_mpirun));
+    setenv(ours, value->c_str(), 1);
+  }
+  setenv(environment::kRestart, "0", 1);
+  become(command);
+  const int reason = errno;
+  // One rank of the host says it. The others give it the time: mpirun ends all when one ends.
+  if (environment::get(environment::kLocalRank) != "0") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    _exit(exit_code::kUsage);
+  }
+  fail(Fault::Usage, fmt::format("cannot run '{}': {}", command[0], std::strerror(reason)));
 }
 
 void become_mpirun(const LaunchOptions& options) {
   const auto hosts = parse_hosts(options.hosts);
   for (const auto& [name, value] : launch_environment(options, most_slots(hosts)))
     setenv(name.c_str(), value.c_str(), 1);
+  forget_to_be_a_rank();
   if (geteuid() == 0) {  // containers; Open MPI wants to hear it twice
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
   const auto command = mpirun_command(options, names_to_hand_on());
-  std::vector<char*> arguments;
-  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  std::fflush(nullptr);
-  execvp(arguments[0], arguments.data());
+  become(command);
   const int reason = errno;
   fail(Fault::Usage, fmt::format("cannot run '{}': {}; several hosts need Open MPI: apt install openmpi-bin, or set "
                                  "LOCKSTEP_MPIRUN",
