@@ -420,6 +420,32 @@ TEST(Launch, EndsWhatRanksLeaveBehind) {
   EXPECT_TRUE(run.all_gone(2)) << run.processes().size() << " left";
 }
 
+// Three processes a rank, in two other sessions than its own.
+TEST(Launch, EndsWhatHasLeftTheSessionOfARank) {
+  Background run(launch({"-n", "2"}, "leave_sessions"));
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_EQ(run.processes().size(), 0U);  // none survives, so not even for a moment
+  EXPECT_TRUE(run.waits_for("apart", 6, 0)) << run.output();
+}
+
+TEST(Launch, EndsWhatHasLeftTheSessionOfARankWhenStopped) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    Background run(launch({"-n", "2"}, "sleep_beside_sessions"));
+    ASSERT_TRUE(run.waits_for("apart", 6)) << run.errors();
+    run.signal(signal);
+    EXPECT_EQ(run.wait(), 128 + signal);
+    EXPECT_TRUE(run.all_gone(signal == SIGKILL ? 2 : 0)) << run.processes().size() << " left";
+  }
+}
+
+// A shell may have started something before it became the launcher.
+TEST(Launch, LeavesChildrenAloneThatItHadBefore) {
+  Background run({"sh", "-c", "(sleep 0.5; sleep 1; echo alive) & exec \"$@\"", "sh", LOCKSTEP_PROGRAM, "launch", "-n",
+                  "1", "--", "true"});
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(run.waits_for("alive", 1, 10));
+}
+
 /// Of this user and with our name: other programs of the machine come and go there too.
 std::set<std::string> our_files() {
   std::set<std::string> names;

@@ -20,6 +20,7 @@
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/input_pump.h"
 #include "lockstep/comm/line_forwarder.h"
+#include "lockstep/comm/orphans.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/comm/tuning.h"
 #include "lockstep/core/error.h"
@@ -37,7 +38,7 @@ constexpr seconds kFromTermToKill{2};
 // Long enough to finish a step and let go; batch systems kill us soon after.
 constexpr seconds kGraceAfterTerm{10};
 constexpr seconds kKillAgain{1};
-// An orphan that left its group may hold a pipe open for ever.
+// A process that cannot be killed may hold a pipe open for ever.
 constexpr milliseconds kDrain{500};
 // How soon an abort is seen that neither prints nor ends a process.
 constexpr milliseconds kTick{100};
@@ -89,13 +90,17 @@ class LaunchedRun {
   RunOutcome see_to_the_end() {
     while (running() > 0) {
       wait(next_wake());
-      for (const int signal : signals_.take()) pass_on(signal);
+      for (const int signal : signals_.take()) {
+        if (signal == SIGCHLD) orphans_.reap();  // of a long run they would pile up
+        pass_on(signal);
+      }
       notice_ends();
       notice_abort();
       keep_deadlines();
       forward_output();
     }
     for (const auto& rank : ranks_) rank.process.signal_group(SIGKILL);
+    orphans_.end();
     drain();
     return {exit_code(), stopping_signal_ != 0};
   }
@@ -125,11 +130,13 @@ class LaunchedRun {
                                          {environment::kLocalRank, number},
                                          {environment::kLocalSize, size},
                                          {environment::kSegment, std::to_string(file_.get())},
+                                         {environment::kLaunch, guardian_.guardian.mark()},
                                          {environment::kRestart, std::to_string(restart)}});
       options.environment = environment_with(variables);
       options.cpus = plan.places[static_cast<std::size_t>(rank)].cpus;
       options.input = rank == 0 ? input_.for_child() : -1;
       ranks_.emplace_back(options, guardian_.guardian, plan.prefix ? fmt::format("[{}] ", rank) : "");
+      orphans_.spare(ranks_.back().process.pid());
       input_.child_started();
     }
   }
@@ -303,6 +310,7 @@ class LaunchedRun {
   FileDescriptor file_;
   std::shared_ptr<Segment> segment_;
   InputPump input_;
+  Orphans orphans_;  // before the ranks: what they leave is ended after them
   std::deque<Rank> ranks_;
 
   int stopping_signal_ = 0;  // the first of the user's that ends the run
