@@ -1,11 +1,14 @@
 // The real `lockstep launch`, with tests/launcher/probe.cpp as its ranks. Deadlines
 // have slack for a slow machine; the launcher's own are in launched_run.cpp.
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -19,6 +22,7 @@
 #include "lockstep/comm/mpirun.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/handle.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::test {
@@ -155,6 +159,82 @@ TEST(Launch, ForwardsLinesOfAnyLength) {
   Background run(launch({"-n", "1", "--prefix"}, "long_line"));
   ASSERT_EQ(run.wait(), 0);
   EXPECT_EQ(run.output(), "[0] " + std::string(3 << 20, 'x') + "\n");
+}
+
+/// A pipe that nobody reads until asked to. The launcher shares its writing end with us.
+class UnreadPipe {
+ public:
+  UnreadPipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    reading_ = FileDescriptor(ends[0]);
+    writing_ = FileDescriptor(ends[1]);
+    fcntl(reading_.get(), F_SETFL, O_NONBLOCK);
+  }
+  int writing_end() const noexcept { return writing_.get(); }
+  bool fills_up(double timeout_s = 30) const {
+    pollfd state{writing_.get(), POLLOUT, 0};
+    for (double waited_s = 0; waited_s < timeout_s; waited_s += 0.05) {
+      if (poll(&state, 1, 0) == 0) return true;
+      usleep(50'000);
+    }
+    return false;
+  }
+  bool blocks() const { return (fcntl(writing_.get(), F_GETFL) & O_NONBLOCK) == 0; }
+  /// All there is, until every writer has gone.
+  std::string read_all() {
+    writing_.reset();
+    std::string text;
+    std::vector<char> chunk(65536);
+    for (pollfd state{reading_.get(), POLLIN, 0}; poll(&state, 1, 30'000) > 0;) {
+      const auto got = read(reading_.get(), chunk.data(), chunk.size());
+      if (got <= 0) break;
+      text.append(chunk.data(), static_cast<std::size_t>(got));
+    }
+    return text;
+  }
+
+ private:
+  FileDescriptor reading_;
+  FileDescriptor writing_;
+};
+
+TEST(Launch, ObeysSignalsWhileNobodyReadsItsOutput) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    UnreadPipe pipe;
+    Background run(launch({"-n", "2"}, "flood"), "/dev/null", pipe.writing_end());
+    ASSERT_TRUE(pipe.fills_up());
+    run.signal(signal);
+    EXPECT_EQ(run.wait(kReleased_s + 2), 128 + signal) << run.errors();
+    EXPECT_TRUE(run.all_gone(2));
+  }
+}
+
+TEST(Launch, EndsRanksInTimeWhileNobodyReadsItsOutputAndLosesNoneOfIt) {
+  UnreadPipe pipe;
+  Background run(launch({"-n", "3"}, "flood_and_fail"), "/dev/null", pipe.writing_end());
+  ASSERT_TRUE(pipe.fills_up());
+  EXPECT_TRUE(pipe.blocks()) << "changed for all who share it";
+  // Launcher and guardian: the ranks are ended after 3 s.
+  for (int i = 0; i < 100 && run.processes().size() != 2; ++i) usleep(100'000);
+  EXPECT_EQ(run.processes().size(), 2U);
+  EXPECT_TRUE(has(run.errors(), "ended with exit code 3")) << run.errors();
+  const std::string output = pipe.read_all();
+  EXPECT_EQ(run.wait(), 3);
+  // The launcher keeps some, and so do the pipes of two ranks: much, but not without bound.
+  EXPECT_GT(output.size(), 256U << 10);
+  EXPECT_LT(output.size(), 2U << 20);
+  for (const auto& line : split(output.substr(0, output.rfind('\n')), '\n')) EXPECT_EQ(line, std::string(100, 'x'));
+}
+
+TEST(Launch, WaitsForASlowReaderOfARunThatIsOver) {
+  UnreadPipe pipe;
+  Background run(launch({"-n", "3", "--prefix"}, "lines"), "/dev/null", pipe.writing_end());
+  ASSERT_TRUE(pipe.fills_up());
+  EXPECT_EQ(run.wait(2), -1);
+  const std::string output = pipe.read_all();
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 3 * 301);
 }
 
 // ---- wrong use -------------------------------------------------------------------------------

@@ -57,6 +57,17 @@ int lines() {
   return 0;
 }
 
+int flood() {
+  for (;;) say(std::string(100, 'x') + "\n");
+}
+
+/// The last rank fails when the others have filled every pipe.
+int flood_and_fail() {
+  if (rank() != number("LOCKSTEP_SIZE") - 1) return flood();
+  usleep(500'000);
+  return 3;
+}
+
 int streams() {
   say("to stdout\n");
   std::cerr << "to stderr\n";
@@ -176,6 +187,8 @@ void misbehave(Runtime& runtime, const std::function<void()>& deed) {
 const std::map<std::string, std::function<int()>> kPlain = {
     {"environment", environment},
     {"lines", lines},
+    {"flood", flood},
+    {"flood_and_fail", flood_and_fail},
     {"streams", streams},
     {"long_line", long_line},
     {"input", input},
