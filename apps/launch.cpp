@@ -1,8 +1,10 @@
 // `lockstep launch`: a program once per rank.
 #include <memory>
 
+#include "bench/peers.h"
 #include "commands.h"
 #include "lockstep/comm/launcher.h"
+#include "lockstep/comm/mpirun.h"
 
 namespace lockstep::apps {
 namespace {
@@ -13,6 +15,14 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep launch --hosts a:4,b:4 -- ./train
 A rank that fails or is killed ends the run at once, with its cause and exit code.
 Ctrl-C goes to every rank; the second one kills.)";
+
+constexpr const char kStarter[] = "launched-by-mpirun";
+
+void add_starter(CLI::App& app, const std::vector<std::string>& program) {
+  auto* command = app.add_subcommand(kStarter, "Run a program as the rank that mpirun says");
+  command->group("");  // hidden: only `launch --hosts` starts it
+  command->callback([&program] { comm::become_program(program); });
+}
 
 }  // namespace
 
@@ -34,8 +44,10 @@ void add_launch(CLI::App& app, const std::vector<std::string>& program) {
   command->add_flag("--prefix", options->prefix, "Put [rank] in front of every line of output");
   command->callback([options, &program] {
     options->command = program;
+    options->starter = {own_program(), kStarter, "--"};
     end_with(comm::launch(*options));
   });
+  add_starter(app, program);
 }
 
 }  // namespace lockstep::apps

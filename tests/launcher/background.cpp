@@ -47,7 +47,7 @@ int occurrences(const std::string& text, const std::string& part) {
 
 // Files, not pipes: nobody has to read them, and they can be read twice. Appending, since
 // reading the size moves the position that the writer shares.
-Background::Background(const std::vector<std::string>& command, const std::string& input)
+Background::Background(const std::vector<std::string>& command, const std::string& input, int output)
     : output_(memfd_create("output", MFD_CLOEXEC)), errors_(memfd_create("errors", MFD_CLOEXEC)) {
   fcntl(output_.get(), F_SETFL, O_APPEND);
   fcntl(errors_.get(), F_SETFL, O_APPEND);
@@ -59,7 +59,7 @@ Background::Background(const std::vector<std::string>& command, const std::strin
   pid_ = fork();
   if (pid_ != 0) return;
   dup2(open(input.c_str(), O_RDONLY), STDIN_FILENO);
-  dup2(output_.get(), STDOUT_FILENO);
+  dup2(output >= 0 ? output : output_.get(), STDOUT_FILENO);
   dup2(errors_.get(), STDERR_FILENO);
   putenv(mark_.data());
   execvp(arguments[0], arguments.data());

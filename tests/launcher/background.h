@@ -19,7 +19,8 @@ int occurrences(const std::string& text, const std::string& part);
 
 class Background {
  public:
-  explicit Background(const std::vector<std::string>& command, const std::string& input = "/dev/null");
+  /// `output` instead of what output() reads.
+  explicit Background(const std::vector<std::string>& command, const std::string& input = "/dev/null", int output = -1);
   /// Kills it if it still runs.
   ~Background();
   Background(const Background&) = delete;

@@ -57,6 +57,17 @@ int lines() {
   return 0;
 }
 
+int flood() {
+  for (;;) say(std::string(100, 'x') + "\n");
+}
+
+/// The last rank fails when the others have filled every pipe.
+int flood_and_fail() {
+  if (rank() != number("LOCKSTEP_SIZE") - 1) return flood();
+  usleep(500'000);
+  return 3;
+}
+
 int streams() {
   say("to stdout\n");
   std::cerr << "to stderr\n";
@@ -96,6 +107,32 @@ int sleep_with_child() {
 int leave_child() {
   if (fork() == 0) pause();
   return 0;
+}
+
+/// Three processes in two sessions, out of reach of what is sent to the rank's group. Returns when they are there.
+void leave_session() {
+  int ready[2];
+  if (pipe(ready) != 0) std::abort();
+  if (fork() != 0) {
+    char bytes[3];
+    for (ssize_t got = 0; got < 3;) got += read(ready[0], bytes, 1);
+    return;
+  }
+  setsid();
+  if (fork() != 0 && fork() == 0) setsid();
+  say(fmt::format("apart {}\n", rank()));
+  (void)!write(ready[1], "x", 1);
+  for (;;) pause();
+}
+
+int leave_sessions() {
+  leave_session();
+  return 0;
+}
+
+int sleep_beside_sessions() {
+  leave_session();
+  for (;;) pause();
 }
 
 volatile sig_atomic_t caught = 0;
@@ -150,6 +187,8 @@ void misbehave(Runtime& runtime, const std::function<void()>& deed) {
 const std::map<std::string, std::function<int()>> kPlain = {
     {"environment", environment},
     {"lines", lines},
+    {"flood", flood},
+    {"flood_and_fail", flood_and_fail},
     {"streams", streams},
     {"long_line", long_line},
     {"input", input},
@@ -157,6 +196,8 @@ const std::map<std::string, std::function<int()>> kPlain = {
     {"requeue", requeue},
     {"sleep", sleep_with_child},
     {"leave_child", leave_child},
+    {"leave_sessions", leave_sessions},
+    {"sleep_beside_sessions", sleep_beside_sessions},
     {"catch", catch_signals},
     {"ignore", ignore_signals},
     {"fail_twice", fail_twice},

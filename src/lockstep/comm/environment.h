@@ -20,6 +20,7 @@ inline constexpr const char kCommCpus[] = "LOCKSTEP_COMM_CPUS";  // e.g. "3" or 
 inline constexpr const char kTuning[] = "LOCKSTEP_TUNING";       // a tuning table in JSON, instead of the cached one
 inline constexpr const char kTrace[] = "LOCKSTEP_TRACE";         // file for the merged trace
 
+inline constexpr const char kLaunch[] = "LOCKSTEP_LAUNCH";  // by which a launcher knows its processes, however remote
 inline constexpr const char kLostAfter[] = "LOCKSTEP_LOST_AFTER";  // seconds of silence until a host counts as gone
 // For tests: hier takes so many neighbours for a host, wherever they run.
 inline constexpr const char kRanksPerHost[] = "LOCKSTEP_RANKS_PER_HOST";

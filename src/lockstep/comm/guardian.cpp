@@ -9,9 +9,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "lockstep/comm/environment.h"
 #include "lockstep/core/error.h"
 
 namespace lockstep::comm {
@@ -32,7 +40,41 @@ void close_all_but(int kept) {
   }
 }
 
-[[noreturn]] void watch(int pipe) {
+std::string new_mark() {
+  const std::string own = fmt::format("{}-{:x}", getpid(), std::chrono::steady_clock::now().time_since_epoch().count());
+  const auto around = environment::get(environment::kLaunch);
+  return around ? *around + "/" + own : own;
+}
+
+bool has_mark(const std::string& process, const std::string& mark) {
+  std::ifstream file("/proc/" + process + "/environ", std::ios::binary);
+  const std::string name = std::string(environment::kLaunch) + '=';
+  for (std::string variable; std::getline(file, variable, '\0');) {
+    if (!variable.starts_with(name)) continue;
+    const std::string value = variable.substr(name.size());
+    return value == mark || value.starts_with(mark + "/");
+  }
+  return false;
+}
+
+/// A process may start another between our look and our signal: until a look finds none.
+void kill_marked(const std::string& mark) {
+  constexpr int kMostLooks = 50;
+  for (int look = 0; look < kMostLooks; ++look) {
+    bool found = false;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos || !has_mark(name, mark)) continue;
+      kill(static_cast<pid_t>(std::stol(name)), SIGKILL);
+      found = true;
+    }
+    if (!found) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+[[noreturn]] void watch(int pipe, const std::string& mark) {
   setsid();
   sigset_t all;
   sigfillset(&all);
@@ -51,6 +93,7 @@ void close_all_but(int kept) {
     }
   }
   for (const pid_t group : groups) kill(-group, SIGKILL);
+  if (!groups.empty()) kill_marked(mark);
   _exit(0);
 }
 
@@ -62,14 +105,14 @@ void tell(int pipe, pid_t message) noexcept {
 
 }  // namespace
 
-Guardian::Guardian() {
+Guardian::Guardian() : mark_(new_mark()) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_errno("cannot make a pipe", errno);
   FileDescriptor reading(ends[0]);
   pipe_ = FileDescriptor(ends[1]);
   pid_ = fork();
   if (pid_ < 0) fail_errno("cannot start a process", errno);
-  if (pid_ == 0) watch(reading.get());
+  if (pid_ == 0) watch(reading.get(), mark_);
 }
 
 Guardian::~Guardian() {

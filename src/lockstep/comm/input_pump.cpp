@@ -17,7 +17,7 @@ bool in_foreground() { return tcgetpgrp(STDIN_FILENO) == getpgrp(); }
 
 InputPump::InputPump() {
   if (isatty(STDIN_FILENO) == 0) {
-    if (fcntl(STDIN_FILENO, F_GETFD) >= 0) inherited_ = STDIN_FILENO;
+    inherited_ = STDIN_FILENO;
     return;
   }
   if (!in_foreground()) return;

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,8 @@
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/input_pump.h"
 #include "lockstep/comm/line_forwarder.h"
+#include "lockstep/comm/orphans.h"
+#include "lockstep/comm/outlet.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/comm/tuning.h"
 #include "lockstep/core/error.h"
@@ -37,8 +40,10 @@ constexpr seconds kFromTermToKill{2};
 // Long enough to finish a step and let go; batch systems kill us soon after.
 constexpr seconds kGraceAfterTerm{10};
 constexpr seconds kKillAgain{1};
-// An orphan that left its group may hold a pipe open for ever.
+// A process that cannot be killed may hold a pipe open for ever.
 constexpr milliseconds kDrain{500};
+// After a signal of the user, a reader that takes nothing for so long is not waited for.
+constexpr seconds kReaderIsGone{1};
 // How soon an abort is seen that neither prints nor ends a process.
 constexpr milliseconds kTick{100};
 
@@ -61,16 +66,40 @@ rlimit allow_open_files(int ranks) {
   return before;
 }
 
+/// Our standard streams. Where both are one file they are one outlet, else half a line of the one
+/// could stand in the other.
+class Outlets {
+ public:
+  Outlet& output() noexcept { return output_; }
+  Outlet& errors() noexcept { return errors_ ? *errors_ : output_; }
+  bool empty() noexcept { return output().empty() && errors().empty(); }
+  void flush() {
+    output().flush();
+    errors().flush();
+  }
+  std::size_t written_bytes() noexcept { return output().written_bytes() + errors().written_bytes(); }
+
+ private:
+  static bool one_file() {
+    struct stat a{}, b{};
+    return fstat(STDOUT_FILENO, &a) == 0 && fstat(STDERR_FILENO, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+  }
+
+  Outlet output_{STDOUT_FILENO};
+  std::optional<Outlet> errors_ = one_file() ? std::nullopt : std::optional<Outlet>(STDERR_FILENO);
+};
+
 struct Rank {
   ChildProcess process;
   LineForwarder output;
   LineForwarder errors;
   std::optional<ChildProcess::End> end;
 
-  Rank(const ChildOptions& options, const Guardian& guardian, const std::string& prefix)
+  Rank(const ChildOptions& options, const Guardian& guardian, Outlets& outlets, const std::string& prefix)
       : process(options, guardian),
-        output(process.take_output(), STDOUT_FILENO, prefix),
-        errors(process.take_errors(), STDERR_FILENO, prefix) {}
+        output(process.take_output(), outlets.output(), prefix),
+        errors(process.take_errors(), outlets.errors(), prefix) {}
 };
 
 class LaunchedRun {
@@ -89,13 +118,17 @@ class LaunchedRun {
   RunOutcome see_to_the_end() {
     while (running() > 0) {
       wait(next_wake());
-      for (const int signal : signals_.take()) pass_on(signal);
+      for (const int signal : signals_.take()) {
+        if (signal == SIGCHLD) orphans_.reap();  // of a long run they would pile up
+        pass_on(signal);
+      }
       notice_ends();
       notice_abort();
       keep_deadlines();
       forward_output();
     }
     for (const auto& rank : ranks_) rank.process.signal_group(SIGKILL);
+    orphans_.end();
     drain();
     return {exit_code(), stopping_signal_ != 0};
   }
@@ -125,11 +158,13 @@ class LaunchedRun {
                                          {environment::kLocalRank, number},
                                          {environment::kLocalSize, size},
                                          {environment::kSegment, std::to_string(file_.get())},
+                                         {environment::kLaunch, guardian_.guardian.mark()},
                                          {environment::kRestart, std::to_string(restart)}});
       options.environment = environment_with(variables);
       options.cpus = plan.places[static_cast<std::size_t>(rank)].cpus;
       options.input = rank == 0 ? input_.for_child() : -1;
-      ranks_.emplace_back(options, guardian_.guardian, plan.prefix ? fmt::format("[{}] ", rank) : "");
+      ranks_.emplace_back(options, guardian_.guardian, outlets_, plan.prefix ? fmt::format("[{}] ", rank) : "");
+      orphans_.spare(ranks_.back().process.pid());
       input_.child_started();
     }
   }
@@ -148,7 +183,8 @@ class LaunchedRun {
   }
 
   void wait(Clock::time_point until) {
-    std::vector<pollfd> files = {{signals_.descriptor(), POLLIN, 0}, input_.wanted()};
+    std::vector<pollfd> files = {
+        {signals_.descriptor(), POLLIN, 0}, input_.wanted(), outlets_.output().wanted(), outlets_.errors().wanted()};
     for (const auto& rank : ranks_) {
       files.push_back({rank.output.descriptor(), POLLIN, 0});
       files.push_back({rank.errors.descriptor(), POLLIN, 0});
@@ -253,7 +289,7 @@ class LaunchedRun {
     say(aborted ? describe_cause(segment_->header().abort) : first_failure_);
   }
 
-  static void say(const std::string& message) { write_all(STDERR_FILENO, fmt::format("lockstep: {}\n", message)); }
+  void say(const std::string& message) { outlets_.errors().put(fmt::format("lockstep: {}\n", message)); }
 
   int exit_code() const {
     if (segment_->aborted()) return segment_->header().abort.exit_code;
@@ -262,16 +298,20 @@ class LaunchedRun {
 
   // ---- output ------------------------------------------------------------------------------
 
-  void forward_output() {
+  /// True if ranks had written something.
+  bool forward_output() {
+    bool took = false;
+    outlets_.flush();
     for (auto& rank : ranks_) {
       for (auto* stream : {&rank.output, &rank.errors}) {
         if (stream->ended()) continue;
-        stream->take();
+        took |= stream->take();
         // Between reading and writing: whoever aborts and then speaks is heard in that order.
         notice_abort();
         stream->pass_on();
       }
     }
+    return took;
   }
 
   static void forward_rest(Rank& rank) {
@@ -282,16 +322,25 @@ class LaunchedRun {
     }
   }
 
+  /// Until whoever reads our streams has all that ranks wrote, however slowly, or the user does not want to wait.
   void drain() {
-    const auto until = Clock::now() + kDrain;
     const auto open = [](const Rank& rank) { return !rank.output.ended() || !rank.errors.ended(); };
+    auto moved_at = Clock::now();
     for (;;) {
-      forward_output();
-      if (std::none_of(ranks_.begin(), ranks_.end(), open) || Clock::now() >= until) break;
-      wait(until);
-      signals_.take();  // the run is over, they come too late
+      const std::size_t written_bytes = outlets_.written_bytes();
+      const bool took = forward_output();
+      const auto now = Clock::now();
+      if (took || outlets_.written_bytes() != written_bytes) moved_at = now;
+      if (outlets_.empty() && (std::none_of(ranks_.begin(), ranks_.end(), open) || now >= moved_at + kDrain)) return;
+      if (stopping_signal_ != 0 && now >= moved_at + kReaderIsGone) return;
+      wait(now + kTick);
+      for (const int signal : signals_.take()) {
+        if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) continue;
+        if (stopping_signal_ != 0) return;
+        stopping_signal_ = signal;
+        if (first_code_ == 0) first_code_ = exit_code::kSignal + signal;
+      }
     }
-    for (auto& rank : ranks_) forward_rest(rank);
   }
 
   SignalInbox& signals_;
@@ -303,6 +352,8 @@ class LaunchedRun {
   FileDescriptor file_;
   std::shared_ptr<Segment> segment_;
   InputPump input_;
+  Orphans orphans_;  // before the ranks: what they leave is ended after them
+  Outlets outlets_;
   std::deque<Rank> ranks_;
 
   int stopping_signal_ = 0;  // the first of the user's that ends the run

@@ -1,6 +1,10 @@
 #include "lockstep/comm/launcher.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -9,6 +13,7 @@
 #include "lockstep/comm/guardian.h"
 #include "lockstep/comm/launched_run.h"
 #include "lockstep/comm/mpirun.h"
+#include "lockstep/comm/segment.h"
 #include "lockstep/comm/signal_inbox.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
@@ -21,17 +26,32 @@ void check(const LaunchOptions& options) {
   if (options.command.empty()) {
     fail(Fault::Usage, "no program to launch; it comes after '--': lockstep launch -n 4 -- program arguments");
   }
-  if (options.ranks && (*options.ranks < 1 || *options.ranks > kMostRanks)) {
-    fail(Fault::Usage, fmt::format("-n {}: between 1 and {} ranks are possible", *options.ranks, kMostRanks));
+  if (options.ranks && *options.ranks < 1) fail(Fault::Usage, fmt::format("-n {}: expected 1 or more", *options.ranks));
+  // On several hosts the slots of each are checked.
+  if (options.ranks && options.hosts.empty() && *options.ranks > kMostRanksOfHost) {
+    fail(Fault::Usage, fmt::format("-n {}: between 1 and {} ranks are possible on one host; see --hosts",
+                                   *options.ranks, kMostRanksOfHost));
   }
   const std::vector<std::string> bindings = {"core", "numa", "none"};
   if (!options.bind.empty() && std::find(bindings.begin(), bindings.end(), options.bind) == bindings.end()) {
     fail(Fault::Usage, fmt::format("unknown binding '{}'{}", options.bind, proposal(options.bind, bindings)));
   }
-  if (options.threads < 0) fail(Fault::Usage, fmt::format("--threads {}: expected 1 or more", options.threads));
+  if (options.threads && *options.threads < 1) {
+    fail(Fault::Usage, fmt::format("--threads {}: expected 1 or more", *options.threads));
+  }
   if (options.restarts < 0) fail(Fault::Usage, fmt::format("--restarts {}: expected 0 or more", options.restarts));
   if (options.timeout_s && !(*options.timeout_s >= 0)) {
     fail(Fault::Usage, fmt::format("--timeout {}: expected 0 (never) or more seconds", *options.timeout_s));
+  }
+}
+
+/// A file of ours that landed on a standard stream would be read or written as one, and lost
+/// when a rank gets its own.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this one. It stays open, as if the user had given it.
+    if (open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) fail_errno("cannot open /dev/null", errno);
   }
 }
 
@@ -72,15 +92,16 @@ bool worth_another_try(const RunOutcome& outcome) {
 std::vector<std::pair<std::string, std::string>> launch_environment(const LaunchOptions& options, int ranks_on_host) {
   std::vector<std::pair<std::string, std::string>> variables;
   if (options.timeout_s) variables.emplace_back(environment::kTimeout, fmt::format("{}", *options.timeout_s));
-  const std::string threads = std::to_string(options.threads > 0 ? options.threads : fair_threads(ranks_on_host));
+  const std::string threads = std::to_string(options.threads ? *options.threads : fair_threads(ranks_on_host));
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
-    if (options.threads > 0 || !environment::get(name)) variables.emplace_back(name, threads);
+    if (options.threads || !environment::get(name)) variables.emplace_back(name, threads);
   }
   return variables;
 }
 
 int launch(const LaunchOptions& options) {
   check(options);
+  open_standard_streams();
   if (!options.hosts.empty()) become_mpirun(options);
   const LaunchPlan plan = plan_of(options);
   std::fflush(nullptr);  // children would print it once more

@@ -16,17 +16,16 @@
 namespace lockstep::comm {
 
 struct LaunchOptions {
-  std::optional<int> ranks;         // with hosts: all their slots if not set
-  std::string hosts;                // "a:4,b:4"; empty: this host
-  std::string bind;                 // "core", "numa" or "none"; empty: core if there are enough, else none
-  int threads = 0;                  // of each rank; 0: its fair share, or what OMP_NUM_THREADS says
-  std::optional<double> timeout_s;  // of a collective, 0: never; not set: what LOCKSTEP_TIMEOUT says
-  int restarts = 0;                 // how often a failed run is started again
-  bool prefix = false;              // "[rank] " in front of every line
+  std::optional<int> ranks;          // with hosts: all their slots if not set
+  std::string hosts;                 // "a:4,b:4"; empty: this host
+  std::vector<std::string> starter;  // with hosts: goes before the command and calls become_program()
+  std::string bind;                  // "core", "numa" or "none"; empty: core if there are enough, else none
+  std::optional<int> threads;        // of each rank; not set: its fair share, or what OMP_NUM_THREADS says
+  std::optional<double> timeout_s;   // of a collective, 0: never; not set: what LOCKSTEP_TIMEOUT says
+  int restarts = 0;                  // how often a failed run is started again
+  bool prefix = false;               // "[rank] " in front of every line
   std::vector<std::string> command;
 };
-
-inline constexpr int kMostRanks = 1024;
 
 /// Returns when every rank has ended. The exit code is that of the first cause, 128 + signal
 /// if a rank was killed. Fails with Fault::Usage on options that cannot be met and on a program

@@ -1,7 +1,6 @@
 #include "lockstep/comm/line_forwarder.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,28 +15,13 @@ constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
 }  // namespace
 
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {  // someone who shares the stream made it non-blocking
-      pollfd state{descriptor, POLLOUT, 0};
-      poll(&state, 1, -1);
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
-
-LineForwarder::LineForwarder(FileDescriptor from, int to, std::string prefix)
+LineForwarder::LineForwarder(FileDescriptor from, Outlet& to, std::string prefix)
     : from_(std::move(from)), to_(to), prefix_(std::move(prefix)) {
   fcntl(from_.get(), F_SETFL, O_NONBLOCK);
 }
 
 bool LineForwarder::take() {
-  if (ended()) return false;
+  if (ended() || to_.full()) return false;
   std::array<char, 65536> chunk;
   const ssize_t got = read(from_.get(), chunk.data(), chunk.size());
   if (got > 0) {
@@ -54,7 +38,12 @@ void LineForwarder::pass_on() {
   if (ended() || text_.size() - complete >= kLongestLine) complete = text_.size();
   if (complete == 0) return;
   const std::string_view lines = std::string_view(text_).substr(0, complete);
-  if (!write_all(to_, prefix_.empty() ? lines : with_prefix(lines))) from_.reset();
+  if (prefix_.empty()) {
+    to_.put(lines);
+  } else {
+    to_.put(with_prefix(lines));
+  }
+  if (to_.closed()) from_.reset();
   text_.erase(0, complete);
 }
 

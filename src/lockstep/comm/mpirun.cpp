@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include <fmt/format.h>
 
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/launched_run.h"
+#include "lockstep/comm/segment.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
@@ -35,6 +38,30 @@ int all_slots(const std::vector<HostSlots>& hosts) {
   return sum;
 }
 
+struct Translation {
+  const char* ours;
+  const char* of_mpirun;
+};
+constexpr Translation kOfARank[] = {{environment::kRank, "OMPI_COMM_WORLD_RANK"},
+                                    {environment::kSize, "OMPI_COMM_WORLD_SIZE"},
+                                    {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK"},
+                                    {environment::kLocalSize, "OMPI_COMM_WORLD_LOCAL_SIZE"}};
+
+/// A rank of another launcher may start hosts. What says so would make theirs look for its memory.
+void forget_to_be_a_rank() {
+  for (const auto& name : kOfARank) unsetenv(name.ours);
+  unsetenv(environment::kSegment);
+  unsetenv(environment::kRestart);
+}
+
+void become(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  std::fflush(nullptr);
+  execvp(arguments[0], arguments.data());
+}
+
 std::vector<std::string> names_to_hand_on() {
   std::vector<std::string> names;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -54,8 +81,16 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
     if (fields.empty() || fields.size() > 2 || !is_host_name(fields[0])) {
       fail(Fault::Usage, fmt::format("--hosts {}: '{}' is not HOST or HOST:RANKS; e.g. --hosts a:4,b:4", text, part));
     }
-    const auto slots = fields.size() == 2 ? parse_integer("ranks of host " + fields[0], fields[1], 1, kMostRanks) : 1;
-    hosts.push_back({fields[0], static_cast<int>(slots)});
+    const auto slots =
+        fields.size() == 2 ? parse_integer("ranks of host " + fields[0], fields[1], 1, kMostRanksOfHost) : 1;
+    // mpirun too adds up what is said of a host in several places.
+    auto host = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h.host == fields[0]; });
+    if (host == hosts.end()) host = hosts.insert(hosts.end(), {fields[0], 0});
+    host->slots += static_cast<int>(slots);
+    if (host->slots > kMostRanksOfHost) {
+      fail(Fault::Usage, fmt::format("--hosts {}: {} ranks on host {}; between 1 and {} are possible", text,
+                                     host->slots, host->host, kMostRanksOfHost));
+    }
   }
   return hosts;
 }
@@ -90,24 +125,40 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   if (crowded) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
   if (options.prefix) command.emplace_back("--tag-output");
   for (const auto& name : environment) command.insert(command.end(), {"-x", name});
+  command.insert(command.end(), options.starter.begin(), options.starter.end());
   command.insert(command.end(), options.command.begin(), options.command.end());
   return command;
+}
+
+void become_program(const std::vector<std::string>& command) {
+  if (command.empty()) fail(Fault::Usage, "no program to start");
+  for (const auto& [ours, of_mpirun] : kOfARank) {
+    const auto value = environment::get(of_mpirun);
+    if (!value) fail(Fault::Usage, fmt::format("{} is not set: only mpirun of Open MPI starts this", of_mpirun));
+    setenv(ours, value->c_str(), 1);
+  }
+  setenv(environment::kRestart, "0", 1);
+  become(command);
+  const int reason = errno;
+  // One rank of the host says it. The others give it the time: mpirun ends all when one ends.
+  if (environment::get(environment::kLocalRank) != "0") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    _exit(exit_code::kUsage);
+  }
+  fail(Fault::Usage, fmt::format("cannot run '{}': {}", command[0], std::strerror(reason)));
 }
 
 void become_mpirun(const LaunchOptions& options) {
   const auto hosts = parse_hosts(options.hosts);
   for (const auto& [name, value] : launch_environment(options, most_slots(hosts)))
     setenv(name.c_str(), value.c_str(), 1);
+  forget_to_be_a_rank();
   if (geteuid() == 0) {  // containers; Open MPI wants to hear it twice
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
   const auto command = mpirun_command(options, names_to_hand_on());
-  std::vector<char*> arguments;
-  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  std::fflush(nullptr);
-  execvp(arguments[0], arguments.data());
+  become(command);
   const int reason = errno;
   fail(Fault::Usage, fmt::format("cannot run '{}': {}; several hosts need Open MPI: apt install openmpi-bin, or set "
                                  "LOCKSTEP_MPIRUN",

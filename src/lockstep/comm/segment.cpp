@@ -56,9 +56,8 @@ void fill_header(SegmentHeader& header, int ranks, const Layout& layout) {
 }
 
 void check_ranks(int ranks) {
-  constexpr int kMaxRanks = 1024;
-  if (ranks < 1 || ranks > kMaxRanks) {
-    fail(Fault::Usage, fmt::format("{} ranks on one host; between 1 and {} are possible", ranks, kMaxRanks));
+  if (ranks < 1 || ranks > kMostRanksOfHost) {
+    fail(Fault::Usage, fmt::format("{} ranks on one host; between 1 and {} are possible", ranks, kMostRanksOfHost));
   }
 }
 

@@ -26,6 +26,8 @@ namespace lockstep::comm {
 /// Two lines of 64 bytes: processors fetch lines in pairs.
 inline constexpr std::size_t kLine = 128;
 
+inline constexpr int kMostRanksOfHost = 1024;
+
 /// The first Error of any rank of the host; whoever sets it wins.
 struct AbortRecord {
   std::atomic<std::uint32_t> state;  // 0 none, 1 being written, 2 readable
