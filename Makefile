@@ -4,6 +4,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 FUZZ_SECONDS ?= 60
 BENCH_ARGS ?= --json build/allreduce.json
 CLANG_FORMAT ?= clang-format-19
+# The torch that setup just named, not one that an earlier build found.
+configure = cmake -D LOCKSTEP_TORCH="$$(scripts/setup --print-torch)" --preset
 
 sources = $(shell find src apps tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.c' -o -name '*.cu')
 
@@ -15,7 +17,7 @@ help:  ## show this text
 	@sed -n 's/^\([a-z]*\):[^#]*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
 build: setup  ## set this machine up, compile, and leave the program at build/lockstep
-	cmake --preset release
+	$(configure) release
 	cmake --build --preset release -j $(JOBS)
 	ln -sfn release/lockstep build/lockstep
 
@@ -35,7 +37,7 @@ format: setup  ## lay out our sources; CHECK=1 only fails on a difference
 
 fuzz: setup_flags = --fuzz
 fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
-	cmake --preset fuzz
+	$(configure) fuzz
 	cmake --build --preset fuzz -j $(JOBS)
 	@for fuzzer in build/fuzz/*_fuzz; do \
 	  name=$$(basename $$fuzzer _fuzz); found=build/fuzz/corpus/$$name; \
@@ -49,7 +51,7 @@ fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
 
 coverage: setup_flags = --coverage --test
 coverage: setup  ## which lines the tests reach: a summary, and pages in build/coverage/html
-	cmake --preset coverage
+	$(configure) coverage
 	cmake --build --preset coverage -j $(JOBS)
 	find build/coverage -name '*.gcda' -delete
 	ctest --preset coverage -j $(JOBS)
