@@ -7,7 +7,9 @@ CLANG_FORMAT ?= clang-format-19
 # The torch that setup just named, not one that an earlier build found.
 configure = cmake -D LOCKSTEP_TORCH="$$(scripts/setup --print-torch)" --preset
 
-sources = $(shell find src apps tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.c' -o -name '*.cu')
+sources = $(shell find src apps tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.inc' -o -name '*.c' -o -name '*.cu')
+# Setup runs once, for all that is asked for together: make build test.
+setup_flags = $(if $(filter test coverage,$(MAKECMDGOALS)),--test) $(foreach goal,fuzz coverage format,$(if $(filter $(goal),$(MAKECMDGOALS)),--$(goal)))
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test bench format fuzz coverage clean setup
@@ -24,18 +26,15 @@ build: setup  ## set this machine up, compile, and leave the program at build/lo
 demo: build  ## a short tour on 4 ranks
 	build/lockstep tour -n 4
 
-test: setup_flags = --test
 test: build  ## build and run the tests
 	ctest --preset release -j $(JOBS)
 
 bench: build  ## all-reduce beside its peers, on 2 ranks (BENCH_ARGS=...)
 	build/lockstep bench allreduce -n 2 $(BENCH_ARGS)
 
-format: setup_flags = --format
 format: setup  ## lay out our sources; CHECK=1 only fails on a difference
 	@$(CLANG_FORMAT) $(if $(CHECK),--dry-run --Werror,-i) $(sources)
 
-fuzz: setup_flags = --fuzz
 fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
 	$(configure) fuzz
 	cmake --build --preset fuzz -j $(JOBS)
@@ -49,7 +48,6 @@ fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
 	    exit 1; }; \
 	done
 
-coverage: setup_flags = --coverage --test
 coverage: setup  ## which lines the tests reach: a summary, and pages in build/coverage/html
 	$(configure) coverage
 	cmake --build --preset coverage -j $(JOBS)
