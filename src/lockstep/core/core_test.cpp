@@ -327,6 +327,13 @@ TEST(RegistryType, FindsByName) {
 TEST(Log, PutsTheRankInFront) {
   const auto level = log().level();
   log().set_level(spdlog::level::info);
+TEST(RegistryType, RefusesASecondOfTheSameName) {
+  EXPECT_EQ(message_of([] { const Numbers::Add again{"double", "Also twice", [](int x) { return x + x; }}; },
+                       Fault::Internal),
+            "'double' is registered twice: 'Twice as much' and 'Also twice'");
+  EXPECT_EQ(Numbers::instance().at("function", "double")(21), 42);
+}
+
   testing::internal::CaptureStderr();
   log().info("alone");
   set_log_rank(3, 128);
