@@ -16,8 +16,8 @@
 #include "commands.h"
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/launcher.h"
-#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::apps {

@@ -20,6 +20,7 @@
 #include "bench/timed_item.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::apps {

@@ -17,6 +17,7 @@
 #include "lockstep/comm/tuning.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::apps {

@@ -1,6 +1,7 @@
 #include "bench/peers.h"
 
 #include "bench/process.h"
+#include "lockstep/core/paths.h"
 
 namespace lockstep::apps {
 namespace {
@@ -40,8 +41,6 @@ std::vector<std::string> peers_present() {
   }
   return found;
 }
-
-fs::path own_program() { return fs::read_symlink("/proc/self/exe"); }
 
 fs::path peers_folder() {
   for (fs::path folder : {own_program().parent_path(), fs::current_path()}) {

@@ -23,6 +23,7 @@
 #include "lockstep/core/log.h"
 #include "lockstep/core/registry.h"
 #include "lockstep/core/text.h"
+#include "lockstep/core/paths.h"
 
 namespace lockstep {
 namespace {
@@ -605,3 +606,5 @@ TEST(CacheFolder, NamesThePlaceThatCannotBeMade) {
 
 }  // namespace
 }  // namespace lockstep
+TEST(OwnProgram, IsThisTest) { EXPECT_EQ(own_program().filename(), "core_test"); }
+
