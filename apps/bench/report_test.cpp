@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -200,16 +198,6 @@ TEST(ReportFiles, AreCheckedBeforeTheMeasurement) {
   EXPECT_THROW(files.check(), Error);
   files.plot = "/no/such/folder/file";
   EXPECT_THROW(files.check(), Error);
-}
-
-TEST(WriteText, ReplacesAWholeFileOrThrows) {
-  const std::string path = testing::TempDir() + "report_test_" + std::to_string(getpid());
-  write_text(path, "one");
-  write_text(path, "two");
-  std::ifstream file(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "two");
-  (void)std::remove(path.c_str());
-  EXPECT_THROW(write_text("/no/such/folder/file", "x"), Error);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "lockstep/core/cgroup.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/core/handle.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
@@ -602,6 +604,57 @@ TEST(CacheFolder, NamesThePlaceThatCannotBeMade) {
   const auto wanted = root.path() + "/file";
   const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
   EXPECT_NE(message_of([] { cache_folder(); }, Fault::Io).find(wanted + "/lockstep"), std::string::npos);
+std::string text_in(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int files_in(const Folder& folder) {
+  return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
+}
+
+TEST(File, WriteWholeReplacesOrThrows) {
+  const Folder root;
+  const auto path = root.path() + "/file";
+  write_whole(path, "one");
+  write_whole(path, "two");
+  EXPECT_EQ(text_in(path), "two");
+  EXPECT_EQ(message_of([] { write_whole("/no/such/folder/file", "x"); }, Fault::Io),
+            "cannot write /no/such/folder/file: No such file or directory");
+  EXPECT_NE(message_of([&] { write_whole(root.path(), "x"); }, Fault::Io).find(root.path()), std::string::npos);
+  EXPECT_EQ(files_in(root), 1);
+}
+
+TEST(File, InPiecesLeavesNothingWithoutCommit) {
+  const Folder root;
+  const auto path = root.path() + "/file";
+  write_whole(path, "old");
+  {
+    WholeFile file(path);
+    file.write("ne");
+    file.write("w");
+    EXPECT_EQ(text_in(path), "old");
+  }
+  EXPECT_EQ(text_in(path), "old");
+  EXPECT_EQ(files_in(root), 1);
+  WholeFile file(path);
+  file.write("ne");
+  file.write("w");
+  file.commit();
+  EXPECT_EQ(text_in(path), "new");
+}
+
+TEST(File, CheckCanWriteSaysSoBefore) {
+  const Folder root;
+  EXPECT_NO_THROW(check_can_write(root.path() + "/file"));
+  EXPECT_NO_THROW(check_can_write("file_here"));
+  for (const std::string path : {"/no/such/folder/file", "/", ""}) {
+    EXPECT_NE(message_of([&] { check_can_write(path); }).find("cannot write " + path), std::string::npos);
+  }
+  root.write("/file", "");
+  EXPECT_NE(message_of([&] { check_can_write(root.path() + "/file/x"); }).find("cannot write"), std::string::npos);
+}
+
 }
 
 }  // namespace

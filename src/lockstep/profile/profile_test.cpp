@@ -588,7 +588,7 @@ TEST_F(Trace, UnwritablePlaceIsNamed) {
     FAIL() << "wrote into a folder that does not exist";
   } catch (const Error& e) {
     EXPECT_EQ(e.fault(), Fault::Io);
-    EXPECT_EQ(e.message(), "cannot write the trace " + absent + ": No such file or directory");
+    EXPECT_EQ(e.message(), "cannot write " + absent + ": No such file or directory");
   }
 }
 
