@@ -27,6 +27,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "json_text.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/handle.h"
 #include "lockstep/core/text.h"
@@ -414,7 +415,7 @@ void add_doctor(CLI::App& app) {
     look_at_slurm(findings);
     look_at_cuda(findings);
     if (*json) {
-      fmt::print("{}\n", to_json(findings).dump(2));
+      fmt::print("{}", json_text(to_json(findings)));
     } else {
       print(findings);
     }

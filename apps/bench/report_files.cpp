@@ -4,6 +4,7 @@
 
 #include "bench/plot.h"
 #include "bench/table.h"
+#include "json_text.h"
 #include "lockstep/core/file.h"
 
 namespace lockstep::apps {
@@ -21,7 +22,7 @@ void ReportFiles::check() const {
 }
 
 void ReportFiles::write(const Report& report, const std::string& title) const {
-  if (!json.empty()) write_whole(json, report.json().dump(2) + "\n");
+  if (!json.empty()) write_whole(json, json_text(report.json()));
   if (!plot.empty()) write_whole(plot, svg_plot(report, title));
   if (!markdown.empty()) write_whole(markdown, markdown_table(report));
 }

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -198,6 +200,17 @@ TEST(ReportFiles, AreCheckedBeforeTheMeasurement) {
   EXPECT_THROW(files.check(), Error);
   files.plot = "/no/such/folder/file";
   EXPECT_THROW(files.check(), Error);
+}
+
+TEST(ReportFiles, WordsOfOtherProgramsMayBeInAnyEncoding) {
+  Report report("allreduce");
+  report.skip("peer", "caf\xe9 not found");
+  ReportFiles files;
+  files.json = testing::TempDir() + "report_test_" + std::to_string(getpid()) + ".json";
+  files.write(report, "");
+  std::ifstream file(files.json);
+  EXPECT_EQ(nlohmann::json::parse(file)["skipped"][0]["reason"], "caf\xef\xbf\xbd not found");
+  (void)std::remove(files.json.c_str());
 }
 
 }  // namespace
