@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "bench/report_files.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
+#include "bench/worker.h"
 #include "lockstep/core/error.h"
 
 namespace lockstep::apps {
@@ -211,6 +213,19 @@ TEST(ReportFiles, WordsOfOtherProgramsMayBeInAnyEncoding) {
   std::ifstream file(files.json);
   EXPECT_EQ(nlohmann::json::parse(file)["skipped"][0]["reason"], "caf\xef\xbf\xbd not found");
   (void)std::remove(files.json.c_str());
+}
+
+TEST(Worker, FailureKeepsItsFaultAndIsSaidOnce) {
+  const auto said = [](int exit_code, const std::string& errors) -> std::pair<Fault, std::string> {
+    try {
+      fail_worker("lockstep staged", {exit_code, false, "", errors});
+    } catch (const Error& error) {
+      return {error.fault(), error.message()};
+    }
+  };
+  EXPECT_EQ(said(2, "lockstep: warning: ranks share CPUs\nlockstep: no such rank\n"),
+            std::pair(Fault::Usage, std::string("lockstep staged: no such rank")));
+  EXPECT_EQ(said(1, "Killed\n"), std::pair(Fault::Comm, std::string("lockstep staged: Killed")));
 }
 
 }  // namespace
