@@ -23,9 +23,9 @@
 #include "lockstep/core/handle.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/registry.h"
 #include "lockstep/core/text.h"
-#include "lockstep/core/paths.h"
 
 namespace lockstep {
 namespace {
@@ -327,9 +327,6 @@ TEST(RegistryType, FindsByName) {
   EXPECT_EQ(message_of([&] { numbers.at("function", "doubel"); }), "unknown function 'doubel'; did you mean 'double'?");
 }
 
-TEST(Log, PutsTheRankInFront) {
-  const auto level = log().level();
-  log().set_level(spdlog::level::info);
 TEST(RegistryType, RefusesASecondOfTheSameName) {
   EXPECT_EQ(message_of([] { const Numbers::Add again{"double", "Also twice", [](int x) { return x + x; }}; },
                        Fault::Internal),
@@ -337,6 +334,9 @@ TEST(RegistryType, RefusesASecondOfTheSameName) {
   EXPECT_EQ(Numbers::instance().at("function", "double")(21), 42);
 }
 
+TEST(Log, PutsTheRankInFront) {
+  const auto level = log().level();
+  log().set_level(spdlog::level::info);
   testing::internal::CaptureStderr();
   log().info("alone");
   set_log_rank(3, 128);
@@ -442,6 +442,31 @@ TEST(Cgroup, NonsenseMeansUnlimited) {
     root.write("/sys/fs/cgroup/cpu.max", text);
     EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt) << text;
   }
+}
+
+TEST(Cgroup, MemoryVersion2) {
+  const Folder root;
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("/proc/self/mountinfo", kMountsV2);
+  root.write("/proc/self/cgroup", "0::/slurm/job_7\n");
+  root.write("/sys/fs/cgroup/slurm/job_7/memory.max", "max\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("/sys/fs/cgroup/slurm/memory.max", "8589934592\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 33);
+  root.write("/sys/fs/cgroup/slurm/job_7/memory.max", "1073741824\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 30);
+}
+
+TEST(Cgroup, MemoryVersion1) {
+  const Folder root;
+  root.write("/proc/self/mountinfo",
+             std::string(kMountsV1) + "33 31 0:30 / /sys/fs/cgroup/memory rw shared:8 - cgroup cgroup rw,memory\n");
+  root.write("/proc/self/cgroup", "4:cpu,cpuacct:/job\n3:memory:/job/step\n");
+  root.write("/sys/fs/cgroup/memory/job/step/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 31);
+  EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt);
 }
 
 TEST(Cpu, ThisProcess) {
@@ -579,31 +604,6 @@ TEST(BindPlan, OfThisHostUsesUsableCpusOnly) {
   }
 }
 
-TEST(CacheFolder, FollowsXdg) {
-  const Folder root;
-  const auto wanted = root.path() + "/deep/cache";
-  const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
-  EXPECT_EQ(cache_folder(), wanted + "/lockstep");
-  EXPECT_TRUE(std::filesystem::is_directory(wanted + "/lockstep"));
-  EXPECT_EQ(cache_folder(), wanted + "/lockstep") << "an existing folder is fine";
-}
-
-TEST(CacheFolder, FallsBackToHome) {
-  const Folder root;
-  const Environment home("HOME", root.path().c_str());
-  for (const char* useless : {static_cast<const char*>(nullptr), "", "relative/path"}) {
-    const Environment xdg("XDG_CACHE_HOME", useless);
-    EXPECT_EQ(cache_folder(), root.path() + "/.cache/lockstep");
-  }
-  EXPECT_TRUE(std::filesystem::is_directory(root.path() + "/.cache/lockstep"));
-}
-
-TEST(CacheFolder, NamesThePlaceThatCannotBeMade) {
-  const Folder root;
-  root.write("/file", "");
-  const auto wanted = root.path() + "/file";
-  const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
-  EXPECT_NE(message_of([] { cache_folder(); }, Fault::Io).find(wanted + "/lockstep"), std::string::npos);
 std::string text_in(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -655,9 +655,34 @@ TEST(File, CheckCanWriteSaysSoBefore) {
   EXPECT_NE(message_of([&] { check_can_write(root.path() + "/file/x"); }).find("cannot write"), std::string::npos);
 }
 
+TEST(CacheFolder, FollowsXdg) {
+  const Folder root;
+  const auto wanted = root.path() + "/deep/cache";
+  const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
+  EXPECT_EQ(cache_folder(), wanted + "/lockstep");
+  EXPECT_TRUE(std::filesystem::is_directory(wanted + "/lockstep"));
+  EXPECT_EQ(cache_folder(), wanted + "/lockstep") << "an existing folder is fine";
 }
+
+TEST(CacheFolder, FallsBackToHome) {
+  const Folder root;
+  const Environment home("HOME", root.path().c_str());
+  for (const char* useless : {static_cast<const char*>(nullptr), "", "relative/path"}) {
+    const Environment xdg("XDG_CACHE_HOME", useless);
+    EXPECT_EQ(cache_folder(), root.path() + "/.cache/lockstep");
+  }
+  EXPECT_TRUE(std::filesystem::is_directory(root.path() + "/.cache/lockstep"));
+}
+
+TEST(CacheFolder, NamesThePlaceThatCannotBeMade) {
+  const Folder root;
+  root.write("/file", "");
+  const auto wanted = root.path() + "/file";
+  const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
+  EXPECT_NE(message_of([] { cache_folder(); }, Fault::Io).find(wanted + "/lockstep"), std::string::npos);
+}
+
+TEST(OwnProgram, IsThisTest) { EXPECT_EQ(own_program().filename(), "core_test"); }
 
 }  // namespace
 }  // namespace lockstep
-TEST(OwnProgram, IsThisTest) { EXPECT_EQ(own_program().filename(), "core_test"); }
-
