@@ -13,7 +13,6 @@
 
 #include "bench/benches.h"
 #include "bench/peers.h"
-#include "bench/process.h"
 #include "bench/report.h"
 #include "bench/report_files.h"
 #include "bench/table.h"
@@ -24,6 +23,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
+#include "process.h"
 
 namespace lockstep::apps {
 namespace {

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "bench/benches.h"
-#include "bench/process.h"
 #include "bench/report.h"
 #include "bench/timed_item.h"
 #include "bench/worker.h"
@@ -22,6 +21,7 @@
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
+#include "process.h"
 
 namespace lockstep::apps {
 namespace {

@@ -1,7 +1,7 @@
 #include "bench/peers.h"
 
-#include "bench/process.h"
 #include "lockstep/core/paths.h"
+#include "process.h"
 
 namespace lockstep::apps {
 namespace {

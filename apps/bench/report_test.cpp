@@ -14,12 +14,12 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/plot.h"
-#include "bench/process.h"
 #include "bench/report_files.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
 #include "bench/worker.h"
 #include "lockstep/core/error.h"
+#include "process.h"
 
 namespace lockstep::apps {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/process.h"
+#include "process.h"
 
 namespace lockstep::apps {
 
