@@ -243,8 +243,11 @@ void write_trace(const std::string& path, const std::vector<std::string>& blobs_
     if (!processes[rank]) continue;
     for (const auto& name : processes[rank]->names) names[rank].push_back(json_text(name));
     next();
+    // Runtime calls the process by its rank already.
+    const auto by_rank = fmt::format("rank {}", rank);
+    const auto& own_name = processes[rank]->name;
     fmt::format_to(out, R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}},)", rank,
-                   json_text(fmt::format("rank {}: {}", rank, processes[rank]->name)));
+                   json_text(own_name.empty() || own_name == by_rank ? by_rank : by_rank + ": " + own_name));
     fmt::format_to(out,
                    "\n"
                    R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})",
