@@ -4,8 +4,12 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 FUZZ_SECONDS ?= 60
 BENCH_ARGS ?= --json build/allreduce.json
 CLANG_FORMAT ?= clang-format-19
+# The torch that setup just named, not one that an earlier build found.
+configure = cmake -D LOCKSTEP_TORCH="$$(scripts/setup --print-torch)" --preset
 
-sources = $(shell find src apps tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.c' -o -name '*.cu')
+sources = $(shell find src apps tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.inc' -o -name '*.c' -o -name '*.cu')
+# Setup runs once, for all that is asked for together: make build test.
+setup_flags = $(if $(filter test coverage,$(MAKECMDGOALS)),--test) $(foreach goal,fuzz coverage format,$(if $(filter $(goal),$(MAKECMDGOALS)),--$(goal)))
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test bench format fuzz coverage clean setup
@@ -15,27 +19,24 @@ help:  ## show this text
 	@sed -n 's/^\([a-z]*\):[^#]*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
 build: setup  ## set this machine up, compile, and leave the program at build/lockstep
-	cmake --preset release
+	$(configure) release
 	cmake --build --preset release -j $(JOBS)
 	ln -sfn release/lockstep build/lockstep
 
 demo: build  ## a short tour on 4 ranks
 	build/lockstep tour -n 4
 
-test: setup_flags = --test
 test: build  ## build and run the tests
 	ctest --preset release -j $(JOBS)
 
 bench: build  ## all-reduce beside its peers, on 2 ranks (BENCH_ARGS=...)
 	build/lockstep bench allreduce -n 2 $(BENCH_ARGS)
 
-format: setup_flags = --format
 format: setup  ## lay out our sources; CHECK=1 only fails on a difference
 	@$(CLANG_FORMAT) $(if $(CHECK),--dry-run --Werror,-i) $(sources)
 
-fuzz: setup_flags = --fuzz
 fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
-	cmake --preset fuzz
+	$(configure) fuzz
 	cmake --build --preset fuzz -j $(JOBS)
 	@for fuzzer in build/fuzz/*_fuzz; do \
 	  name=$$(basename $$fuzzer _fuzz); found=build/fuzz/corpus/$$name; \
@@ -47,9 +48,8 @@ fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
 	    exit 1; }; \
 	done
 
-coverage: setup_flags = --coverage --test
 coverage: setup  ## which lines the tests reach: a summary, and pages in build/coverage/html
-	cmake --preset coverage
+	$(configure) coverage
 	cmake --build --preset coverage -j $(JOBS)
 	find build/coverage -name '*.gcda' -delete
 	ctest --preset coverage -j $(JOBS)

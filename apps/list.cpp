@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "json_text.h"
 #include "lockstep/comm/world.h"
 
 namespace lockstep::apps {
@@ -37,7 +38,7 @@ void print_json(const std::vector<Entry>& entries) {
   for (const auto& entry : entries) {
     list.push_back({{"kind", entry.kind}, {"name", entry.name}, {"description", entry.description}});
   }
-  fmt::print("{}\n", list.dump(2));
+  fmt::print("{}", json_text(list));
 }
 
 void print_table(const std::vector<Entry>& entries) {

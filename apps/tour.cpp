@@ -16,8 +16,9 @@
 #include "commands.h"
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/launcher.h"
-#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::apps {
@@ -30,6 +31,7 @@ struct Options {
 
 void run_ranks(const Options& options) {
   const std::string trace = options.trace.empty() ? cache_folder() + "/tour.json" : options.trace;
+  check_can_write(trace);
   setenv(comm::environment::kTrace, trace.c_str(), 1);
   comm::LaunchOptions launch;
   launch.ranks = options.ranks;

@@ -9,16 +9,11 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 set_target_properties(lockstep PROPERTIES INSTALL_RPATH "$ORIGIN;${LOCKSTEP_TORCH}/lib")
 install(TARGETS lockstep EXPORT LockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# Plug-ins lie beside the library, which loads them from there.
-foreach(plugin lockstep_mpi lockstep_nccl)
-  if(TARGET ${plugin})
-    get_target_property(type ${plugin} TYPE)
-    if(type MATCHES "MODULE_LIBRARY|SHARED_LIBRARY")
-      set_target_properties(${plugin} PROPERTIES INSTALL_RPATH "$ORIGIN;${LOCKSTEP_TORCH}/lib")
-      install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-    endif()
-  endif()
-endforeach()
+# The plug-in lies beside the library, which loads it from there.
+if(TARGET lockstep_mpi)
+  set_target_properties(lockstep_mpi PROPERTIES INSTALL_RPATH "$ORIGIN;${LOCKSTEP_TORCH}/lib")
+  install(TARGETS lockstep_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 
 # The program is the one target in apps/ whose file is called lockstep.
 get_property(app_targets DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY BUILDSYSTEM_TARGETS)
@@ -31,8 +26,10 @@ foreach(app ${app_targets})
   endif()
 endforeach()
 
+# Without the tests' helpers, whose code is not in the library.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/lockstep ${PROJECT_BINARY_DIR}/generated/lockstep
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+        PATTERN on_ranks.h EXCLUDE PATTERN memory_wire.h EXCLUDE)
 
 install(EXPORT LockstepTargets NAMESPACE Lockstep:: DESTINATION ${package_folder})
 configure_file(cmake/LockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/LockstepConfig.cmake @ONLY)

@@ -36,10 +36,10 @@ function(lockstep_test)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
     target_link_libraries(${name} PRIVATE lockstep Torch::cpu fmt::fmt Headers::toml Headers::xxhash
                           nlohmann_json::nlohmann_json spdlog::spdlog GTest::gtest_main ${arg_LIBRARIES})
-    if("threads" IN_LIST arg_LABELS)
-      set_property(GLOBAL APPEND PROPERTY LOCKSTEP_THREADS_TESTS ${name})
+    if("threads" IN_LIST arg_LABELS OR "unit" IN_LIST arg_LABELS)
+      set_property(GLOBAL APPEND PROPERTY LOCKSTEP_SANITIZER_TESTS ${name})
     endif()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                          PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
   endforeach()
 endfunction()

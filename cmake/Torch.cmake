@@ -1,13 +1,14 @@
 # The target Torch::cpu, from headers and libraries found directly: Torch's own
 # CMake package asks for a CUDA toolkit when the wheel was built with CUDA.
 #
-# Set LOCKSTEP_TORCH (variable or environment) to the folder of the Python
-# package (the one that holds include/ and lib/); else the first of an active
-# environment, .venv and the system's python3 that has torch is used.
-set(LOCKSTEP_TORCH "$ENV{LOCKSTEP_TORCH}" CACHE PATH "Folder of the torch Python package")
+# LOCKSTEP_TORCH is the folder of the Python package (the one that holds include/ and
+# lib/): the environment's, else this variable's, else the first of an active
+# environment, .venv and the system's python3 that has torch.
+set(LOCKSTEP_TORCH "" CACHE PATH "Folder of the torch Python package")
 
-if(NOT LOCKSTEP_TORCH)
-  execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/setup --print-torch
+# Asked anew when the environment names one, or the one remembered has gone.
+if(NOT "$ENV{LOCKSTEP_TORCH}" STREQUAL "" OR NOT EXISTS "${LOCKSTEP_TORCH}/version.py")
+  execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/setup --print-torch WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                   OUTPUT_VARIABLE torch_folder OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE result)
   if(NOT result EQUAL 0 OR NOT torch_folder)
     message(FATAL_ERROR "No torch was found. Remedy: run 'make build' (it sets everything up), "

@@ -13,14 +13,17 @@
 
 #include "bench/benches.h"
 #include "bench/peers.h"
-#include "bench/process.h"
 #include "bench/report.h"
 #include "bench/report_files.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
+#include "bench/worker.h"
+#include "lockstep/comm/launcher.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
+#include "process.h"
 
 namespace lockstep::apps {
 namespace {
@@ -34,6 +37,7 @@ struct Options {
   int ranks = 2;
   int rounds = 7;
   std::vector<std::string> sizes = {"1KiB", "64KiB", "1MiB", "16MiB", "100MiB"};
+  std::vector<std::int64_t> bytes;  // what `sizes` says
   std::vector<std::string> peers = peer_names();
   ReportFiles files;
 };
@@ -60,14 +64,19 @@ int reps_for(std::int64_t bytes, const Options& options, bool slow) {
 
 std::vector<TimedItem> items_of(const Options& options, bool slow) {
   std::vector<TimedItem> items;
-  for (const auto& size : options.sizes) {
-    const auto bytes = parse_bytes(size);
-    if (bytes < 4 || bytes % 4 != 0) {
+  for (const auto bytes : options.bytes) items.push_back({bytes, reps_for(bytes, options, slow)});
+  return items;
+}
+
+std::vector<std::int64_t> checked_sizes(const std::vector<std::string>& sizes) {
+  std::vector<std::int64_t> all;
+  for (const auto& size : sizes) {
+    all.push_back(parse_bytes(size));
+    if (all.back() < 4 || all.back() % 4 != 0) {
       fail(Fault::Usage, fmt::format("size {} is no whole number of float32 values: use a multiple of 4 bytes", size));
     }
-    items.push_back({bytes, reps_for(bytes, options, slow)});
   }
-  return items;
+  return all;
 }
 
 std::vector<std::string> checked_peers(const std::vector<std::string>& peers) {
@@ -80,12 +89,7 @@ std::vector<std::string> checked_peers(const std::vector<std::string>& peers) {
   return peers;
 }
 
-Contestant ours(const std::string& variant, int ranks) {
-  const std::string program = own_program();
-  return {{kOurs, variant},
-          {program, "launch", "-n", std::to_string(ranks), "--", program, "bench", "allreduce-worker", "--variant",
-           variant}};
-}
+Contestant ours(const std::string& variant, int ranks) { return {{kOurs, variant}, worker_command(variant, ranks)}; }
 
 Contestant ceiling(int ranks) {
   return {
@@ -141,9 +145,7 @@ void run_once(Contestant& contestant, const Options& options, Report& report) {
   for (const auto& item : items) command.push_back(to_text(item));
   const auto outcome = run_process(command, kRunTimeout_s);
   if (add_calls(outcome, contestant, options, items.size(), report)) return;
-  if (!is_peer(contestant.participant)) {
-    fail(Fault::Comm, fmt::format("{}: {}", label(contestant.participant), reason_of(outcome)));
-  }
+  if (!is_peer(contestant.participant)) fail_worker(label(contestant.participant), outcome);
   contestant.running = false;
   report.skip(contestant.participant.who, reason_of(outcome));
 }
@@ -165,6 +167,7 @@ void measure(const Options& options, Report& report) {
 
 void run(Options options) {
   options.peers = checked_peers(options.peers);
+  options.bytes = checked_sizes(options.sizes);
   options.files.check();
   Report report("allreduce");
   measure(options, report);
@@ -180,7 +183,7 @@ void add_bench_allreduce(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("allreduce", "All-reduce beside MPI libraries, oneCCL and gloo");
   command->add_option("-n,--ranks", options->ranks, "Ranks on this host")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, comm::kMostRanks))
       ->capture_default_str();
   command->add_option("--sizes", options->sizes, "Sizes of a rank's buffer")->delimiter(',')->capture_default_str();
   command->add_option("--peers", options->peers, "Peers to measure beside us, or none")

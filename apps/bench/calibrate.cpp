@@ -2,22 +2,26 @@
 // to another on this host, and remembers the table for every later run.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "bench/benches.h"
-#include "bench/peers.h"
-#include "bench/process.h"
+#include "bench/report.h"
 #include "bench/timed_item.h"
+#include "bench/worker.h"
 #include "lockstep/comm/environment.h"
+#include "lockstep/comm/launcher.h"
 #include "lockstep/comm/tuning.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
+#include "process.h"
 
 namespace lockstep::apps {
 namespace {
@@ -25,20 +29,20 @@ namespace {
 using comm::Tuning;
 
 struct Options {
-  int ranks = 0;
+  std::optional<int> ranks;
   int rounds = 5;
 };
 
 /// Measures all-reduces under different tables, in turns so that noise hits all alike.
 class Bench {
  public:
-  explicit Bench(const Options& options) : options_(options) {}
+  Bench(int ranks, int rounds) : ranks_(ranks), rounds_(rounds) {}
 
   /// Median seconds by table, then by item.
   std::vector<std::vector<double>> compare(const std::string& variant, const std::vector<Tuning>& tables,
                                            const std::vector<TimedItem>& items) const {
     std::vector<std::vector<std::vector<double>>> calls(tables.size(), std::vector<std::vector<double>>(items.size()));
-    for (int round = 0; round < options_.rounds; ++round) {
+    for (int round = 0; round < rounds_; ++round) {
       for (std::size_t table = 0; table < tables.size(); ++table) {
         const auto measured = run(variant, tables[table], items);
         for (std::size_t item = 0; item < items.size(); ++item) {
@@ -49,10 +53,7 @@ class Bench {
     }
     std::vector<std::vector<double>> medians(tables.size());
     for (std::size_t table = 0; table < tables.size(); ++table) {
-      for (auto& all : calls[table]) {
-        std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
-        medians[table].push_back(all[all.size() / 2]);
-      }
+      for (const auto& all : calls[table]) medians[table].push_back(median(all));
     }
     return medians;
   }
@@ -60,10 +61,7 @@ class Bench {
  private:
   std::vector<std::vector<double>> run(const std::string& variant, const Tuning& table,
                                        const std::vector<TimedItem>& items) const {
-    const std::string program = own_program();
-    std::vector<std::string> command{program,     "launch", "-n",    std::to_string(options_.ranks),
-                                     "--",        program,  "bench", "allreduce-worker",
-                                     "--variant", variant};
+    auto command = worker_command(variant, ranks_);
     for (const auto& item : items) command.push_back(to_text(item));
     setenv(comm::environment::kTuning, table.json().c_str(), 1);
     const auto outcome = run_process(command, 120);
@@ -72,12 +70,12 @@ class Bench {
     for (const auto& line : split(outcome.output, '\n')) {
       if (auto calls = parse_line(line)) result.push_back(std::move(calls->seconds));
     }
-    if (outcome.exit_code != 0 || result.size() != items.size())
-      fail(Fault::Comm, "calibration: " + reason_of(outcome));
+    if (outcome.exit_code != 0 || result.size() != items.size()) fail_worker("calibration", outcome);
     return result;
   }
 
-  Options options_;
+  int ranks_;
+  int rounds_;
 };
 
 /// The largest size up to which `small` keeps being the faster one.
@@ -90,18 +88,34 @@ std::size_t hand_over(const std::vector<TimedItem>& items, const std::vector<dou
   return result;
 }
 
+/// The smallest piece whose time is within 3 % of the fastest: the smaller, the sooner
+/// urgent work gets its turn.
+std::size_t smallest_good_piece(const Bench& bench, const Tuning& base) {
+  constexpr double kSlack = 1.03;
+  std::vector<Tuning> tables;
+  for (std::size_t piece = 256 << 10; piece <= 4 << 20; piece *= 2) {
+    tables.push_back(base);
+    tables.back().piece_bytes = piece;
+  }
+  const auto medians = bench.compare("in_place", tables, {{16 << 20, 15}});
+  const double fastest = (*std::min_element(medians.begin(), medians.end()))[0];
+  const auto good =
+      std::find_if(medians.begin(), medians.end(), [&](const auto& times) { return times[0] <= fastest * kSlack; });
+  return tables[static_cast<std::size_t>(good - medians.begin())].piece_bytes;
+}
+
 void say(const char* key, std::size_t before, std::size_t now) {
   fmt::print("  {:<16} {:>10}{}\n", key, format_bytes(static_cast<std::int64_t>(now)),
              now == before ? "" : fmt::format("   (default {})", format_bytes(static_cast<std::int64_t>(before))));
   std::fflush(stdout);
 }
 
-void run(Options options) {
-  if (options.ranks == 0) options.ranks = static_cast<int>(usable_cpus().size());
-  if (options.ranks < 2) fail(Fault::Usage, "calibration needs at least 2 ranks: use -n 2 or more");
-  if (options.rounds < 1) fail(Fault::Usage, fmt::format("--rounds {} is less than 1", options.rounds));
-  fmt::print("measuring {} ranks on {}\n", options.ranks, machine().host);
-  const Bench bench(options);
+void run(const Options& options) {
+  const int ranks = options.ranks.value_or(std::min(static_cast<int>(usable_cpus().size()), comm::kMostRanks));
+  if (ranks < 2) fail(Fault::Usage, "calibration needs at least 2 ranks, and there is one usable CPU: use -n 2");
+  fmt::print("measuring {} ranks on {}\n", ranks, machine().host);
+  std::fflush(stdout);
+  const Bench bench(ranks, options.rounds);
   const Tuning defaults;
   Tuning best;
 
@@ -113,7 +127,7 @@ void run(Options options) {
   in_place.doubling_bytes = in_place.two_hop_bytes = 0;
   const auto small = bench.compare("in_place", {slots, in_place}, small_items);
   const std::size_t slot_limit = hand_over(small_items, small[0], small[1]);
-  const bool doubles = (options.ranks & (options.ranks - 1)) == 0;
+  const bool doubles = (ranks & (ranks - 1)) == 0;
   (doubles ? best.doubling_bytes : best.two_hop_bytes) = slot_limit;
   if (doubles)
     say("doubling_bytes", defaults.doubling_bytes, best.doubling_bytes);
@@ -130,6 +144,9 @@ void run(Options options) {
   // Above this a caller would rather compute than save a hand-over.
   best.inline_bytes = std::min(best.inline_bytes, defaults.inline_bytes);
   say("inline_bytes", defaults.inline_bytes, best.inline_bytes);
+
+  best.piece_bytes = smallest_good_piece(bench, best);
+  say("piece_bytes", defaults.piece_bytes, best.piece_bytes);
 
   // The window that stages fastest over sizes, each counted alike.
   std::vector<Tuning> tables;
@@ -148,7 +165,7 @@ void run(Options options) {
   best.window_bytes = tables[static_cast<std::size_t>(fastest - staged.begin())].window_bytes;
   say("window_bytes", defaults.window_bytes, best.window_bytes);
 
-  fmt::print("kept in {}\n", comm::cache_tuning(options.ranks, best));
+  fmt::print("kept in {}\n", comm::cache_tuning(ranks, best));
 }
 
 }  // namespace
@@ -156,9 +173,11 @@ void run(Options options) {
 void add_bench_calibrate(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("calibrate", "Measure once which algorithm is best at which size on this host");
-  command->add_option("-n", options->ranks, "Ranks on the host (default: one per usable core)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--rounds", options->rounds, "Rounds of each comparison")->capture_default_str();
+  command->add_option("-n,--ranks", options->ranks, "Ranks on the host; by default one per usable CPU")
+      ->check(CLI::Range(2, comm::kMostRanks));
+  command->add_option("--rounds", options->rounds, "Rounds of each comparison")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command->footer("Example:\n  lockstep bench calibrate -n 16");
   command->callback([options] { run(*options); });
 }

@@ -13,7 +13,6 @@ const std::vector<std::string>& peer_names();
 /// Those that run without anything being fetched first.
 std::vector<std::string> peers_present();
 
-std::filesystem::path own_program();
 /// benchmarks/peers of the source tree, found upwards from the program or from here; empty if not found.
 std::filesystem::path peers_folder();
 

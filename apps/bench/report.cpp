@@ -1,15 +1,11 @@
 #include "bench/report.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "lockstep/core/cpu.h"
-#include "lockstep/core/error.h"
 
 namespace lockstep::apps {
 namespace {
@@ -133,18 +129,6 @@ nlohmann::json Report::json() const {
   for (const auto& ratio : ratios()) out["ratios"].push_back(ratio_json(ratio));
   for (const auto& skipped : skipped_) out["skipped"].push_back({{"who", skipped.who}, {"reason", skipped.reason}});
   return out;
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  const std::string aside = path + ".new";
-  std::ofstream file(aside, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    (void)std::remove(aside.c_str());
-    fail_errno("cannot write " + path, reason);
-  }
 }
 
 }  // namespace lockstep::apps

@@ -91,7 +91,4 @@ class Report {
   std::vector<Skipped> skipped_;
 };
 
-/// Writes aside and renames: a reader never sees half a file.
-void write_text(const std::string& path, const std::string& text);
-
 }  // namespace lockstep::apps

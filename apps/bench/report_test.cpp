@@ -7,17 +7,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "bench/plot.h"
-#include "bench/process.h"
 #include "bench/report_files.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
+#include "bench/worker.h"
 #include "lockstep/core/error.h"
+#include "process.h"
 
 namespace lockstep::apps {
 namespace {
@@ -202,14 +204,28 @@ TEST(ReportFiles, AreCheckedBeforeTheMeasurement) {
   EXPECT_THROW(files.check(), Error);
 }
 
-TEST(WriteText, ReplacesAWholeFileOrThrows) {
-  const std::string path = testing::TempDir() + "report_test_" + std::to_string(getpid());
-  write_text(path, "one");
-  write_text(path, "two");
-  std::ifstream file(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "two");
-  (void)std::remove(path.c_str());
-  EXPECT_THROW(write_text("/no/such/folder/file", "x"), Error);
+TEST(ReportFiles, WordsOfOtherProgramsMayBeInAnyEncoding) {
+  Report report("allreduce");
+  report.skip("peer", "caf\xe9 not found");
+  ReportFiles files;
+  files.json = testing::TempDir() + "report_test_" + std::to_string(getpid()) + ".json";
+  files.write(report, "");
+  std::ifstream file(files.json);
+  EXPECT_EQ(nlohmann::json::parse(file)["skipped"][0]["reason"], "caf\xef\xbf\xbd not found");
+  (void)std::remove(files.json.c_str());
+}
+
+TEST(Worker, FailureKeepsItsFaultAndIsSaidOnce) {
+  const auto said = [](int exit_code, const std::string& errors) -> std::pair<Fault, std::string> {
+    try {
+      fail_worker("lockstep staged", {exit_code, false, "", errors});
+    } catch (const Error& error) {
+      return {error.fault(), error.message()};
+    }
+  };
+  EXPECT_EQ(said(2, "lockstep: warning: ranks share CPUs\nlockstep: no such rank\n"),
+            std::pair(Fault::Usage, std::string("lockstep staged: no such rank")));
+  EXPECT_EQ(said(1, "Killed\n"), std::pair(Fault::Comm, std::string("lockstep staged: Killed")));
 }
 
 }  // namespace

@@ -17,12 +17,18 @@ step(configure ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/build -G
      -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_CXX_COMPILER=${CXX})
 step(build ${CMAKE_COMMAND} --build ${work}/build)
 step(run ${work}/build/outside)
-if(NOT output MATCHES "lockstep [0-9]+\\.[0-9]+" OR NOT output MATCHES "usage: .*as it should be")
+if(NOT output MATCHES "lockstep [0-9]+\\.[0-9]+" OR NOT output MATCHES "the sum is 1\n" OR NOT output MATCHES "usage: .*as it should be")
   message(FATAL_ERROR "unexpected output:\n${output}")
 endif()
-if(EXISTS ${work}/prefix/bin/lockstep)
-  step(program ${work}/prefix/bin/lockstep --help)
+step(program ${work}/prefix/bin/lockstep launch -n 2 -- ${work}/build/outside)
+if(NOT output MATCHES "the sum is 3\n")
+  message(FATAL_ERROR "unexpected output of two ranks:\n${output}")
 endif()
+foreach(helper on_ranks memory_wire)
+  if(EXISTS ${work}/prefix/include/lockstep/comm/${helper}.h)
+    message(FATAL_ERROR "the tests' helper ${helper}.h was installed")
+  endif()
+endforeach()
 # A torch of another version must be refused with the reason, not linked.
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/refused -G Ninja
                 -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_CXX_COMPILER=${CXX} -D LOCKSTEP_TORCH=${work}

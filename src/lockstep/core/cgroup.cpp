@@ -21,8 +21,8 @@ bool lists(std::string_view names, std::string_view name) {
   return std::find(all.begin(), all.end(), name) != all.end();
 }
 
-/// The mount of type `type` ("cgroup" or "cgroup2") that carries the cpu controller.
-std::optional<Mount> find_mount(const std::string& root, const std::string& type) {
+/// The mount of type `type` ("cgroup" or "cgroup2") that carries `controller`.
+std::optional<Mount> find_mount(const std::string& root, const std::string& type, std::string_view controller) {
   std::ifstream table(root + "/proc/self/mountinfo");
   for (std::string line; std::getline(table, line);) {
     // "31 23 0:28 GROUP POINT options [optional fields] - TYPE source super-options"
@@ -33,12 +33,12 @@ std::optional<Mount> find_mount(const std::string& root, const std::string& type
     Mount mount;
     if (!(front >> skip >> skip >> skip >> mount.group >> mount.point)) continue;
     if (!(back >> found_type >> skip >> options) || found_type != type) continue;
-    if (type == "cgroup2" || lists(options, "cpu")) return mount;
+    if (type == "cgroup2" || lists(options, controller)) return mount;
   }
   return std::nullopt;
 }
 
-std::optional<double> read_v2(const std::string& folder) {
+std::optional<double> cpus_v2(const std::string& folder) {
   std::ifstream file(folder + "/cpu.max");
   std::string quota;
   double period = 0;
@@ -49,12 +49,23 @@ std::optional<double> read_v2(const std::string& folder) {
   return microseconds / period;
 }
 
-std::optional<double> read_v1(const std::string& folder) {
+std::optional<double> cpus_v1(const std::string& folder) {
   std::ifstream quota_file(folder + "/cpu.cfs_quota_us"), period_file(folder + "/cpu.cfs_period_us");
   double quota = 0, period = 0;
   if (!(quota_file >> quota) || !(period_file >> period) || quota <= 0 || period <= 0) return std::nullopt;
   return quota / period;
 }
+
+std::optional<double> read_bytes(const std::string& path) {
+  std::ifstream file(path);
+  double bytes = 0;
+  // "max" is no number, and version 1 writes "no limit" as the largest multiple of a page.
+  constexpr double kNoLimit = 0x1p60;
+  if (!(file >> bytes) || bytes <= 0 || bytes >= kNoLimit) return std::nullopt;
+  return bytes;
+}
+std::optional<double> memory_v2(const std::string& folder) { return read_bytes(folder + "/memory.max"); }
+std::optional<double> memory_v1(const std::string& folder) { return read_bytes(folder + "/memory.limit_in_bytes"); }
 
 void tighten(std::optional<double>& limit, std::optional<double> found) {
   if (found) limit = limit ? std::min(*limit, *found) : found;
@@ -74,9 +85,9 @@ std::optional<double> tightest(const std::string& root, const Mount& mount, std:
   }
 }
 
-}  // namespace
-
-std::optional<double> cgroup_cpu_limit(const std::string& root) {
+/// The tightest limit on `controller` in all hierarchies this process is in.
+template <class ReadV1, class ReadV2>
+std::optional<double> limit_of(const std::string& root, std::string_view controller, ReadV1 read_v1, ReadV2 read_v2) {
   std::optional<double> limit;
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -87,12 +98,25 @@ std::optional<double> cgroup_cpu_limit(const std::string& root) {
     const auto controllers = line.substr(first + 1, second - first - 1);
     const auto group = line.substr(second + 1);
     if (controllers.empty()) {
-      if (const auto mount = find_mount(root, "cgroup2")) tighten(limit, tightest(root, *mount, group, read_v2));
-    } else if (lists(controllers, "cpu")) {
-      if (const auto mount = find_mount(root, "cgroup")) tighten(limit, tightest(root, *mount, group, read_v1));
+      if (const auto mount = find_mount(root, "cgroup2", controller)) {
+        tighten(limit, tightest(root, *mount, group, read_v2));
+      }
+    } else if (lists(controllers, controller)) {
+      if (const auto mount = find_mount(root, "cgroup", controller)) {
+        tighten(limit, tightest(root, *mount, group, read_v1));
+      }
     }
   }
   return limit;
+}
+
+}  // namespace
+
+std::optional<double> cgroup_cpu_limit(const std::string& root) { return limit_of(root, "cpu", cpus_v1, cpus_v2); }
+
+std::optional<std::int64_t> cgroup_memory_limit(const std::string& root) {
+  const auto bytes = limit_of(root, "memory", memory_v1, memory_v2);
+  return bytes ? std::optional(static_cast<std::int64_t>(*bytes)) : std::nullopt;
 }
 
 }  // namespace lockstep

@@ -1,8 +1,9 @@
 // lockstep/core/cgroup.h
 //
-// The CPU time that control groups grant this process, version 1 or 2.
+// The CPU time and memory that control groups grant this process, version 1 or 2.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -11,5 +12,7 @@ namespace lockstep {
 /// CPUs' worth of time, the tightest of this process's group and all groups around
 /// it; nothing if unlimited. `root` stands before /proc and the cgroup mounts (for tests).
 std::optional<double> cgroup_cpu_limit(const std::string& root = "");
+/// Bytes, in the same way.
+std::optional<std::int64_t> cgroup_memory_limit(const std::string& root = "");
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -18,9 +19,11 @@
 #include "lockstep/core/cgroup.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/core/handle.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/registry.h"
 #include "lockstep/core/text.h"
 
@@ -324,6 +327,13 @@ TEST(RegistryType, FindsByName) {
   EXPECT_EQ(message_of([&] { numbers.at("function", "doubel"); }), "unknown function 'doubel'; did you mean 'double'?");
 }
 
+TEST(RegistryType, RefusesASecondOfTheSameName) {
+  EXPECT_EQ(message_of([] { const Numbers::Add again{"double", "Also twice", [](int x) { return x + x; }}; },
+                       Fault::Internal),
+            "'double' is registered twice: 'Twice as much' and 'Also twice'");
+  EXPECT_EQ(Numbers::instance().at("function", "double")(21), 42);
+}
+
 TEST(Log, PutsTheRankInFront) {
   const auto level = log().level();
   log().set_level(spdlog::level::info);
@@ -432,6 +442,31 @@ TEST(Cgroup, NonsenseMeansUnlimited) {
     root.write("/sys/fs/cgroup/cpu.max", text);
     EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt) << text;
   }
+}
+
+TEST(Cgroup, MemoryVersion2) {
+  const Folder root;
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("/proc/self/mountinfo", kMountsV2);
+  root.write("/proc/self/cgroup", "0::/slurm/job_7\n");
+  root.write("/sys/fs/cgroup/slurm/job_7/memory.max", "max\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("/sys/fs/cgroup/slurm/memory.max", "8589934592\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 33);
+  root.write("/sys/fs/cgroup/slurm/job_7/memory.max", "1073741824\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 30);
+}
+
+TEST(Cgroup, MemoryVersion1) {
+  const Folder root;
+  root.write("/proc/self/mountinfo",
+             std::string(kMountsV1) + "33 31 0:30 / /sys/fs/cgroup/memory rw shared:8 - cgroup cgroup rw,memory\n");
+  root.write("/proc/self/cgroup", "4:cpu,cpuacct:/job\n3:memory:/job/step\n");
+  root.write("/sys/fs/cgroup/memory/job/step/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 31);
+  EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt);
 }
 
 TEST(Cpu, ThisProcess) {
@@ -569,6 +604,57 @@ TEST(BindPlan, OfThisHostUsesUsableCpusOnly) {
   }
 }
 
+std::string text_in(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int files_in(const Folder& folder) {
+  return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
+}
+
+TEST(File, WriteWholeReplacesOrThrows) {
+  const Folder root;
+  const auto path = root.path() + "/file";
+  write_whole(path, "one");
+  write_whole(path, "two");
+  EXPECT_EQ(text_in(path), "two");
+  EXPECT_EQ(message_of([] { write_whole("/no/such/folder/file", "x"); }, Fault::Io),
+            "cannot write /no/such/folder/file: No such file or directory");
+  EXPECT_NE(message_of([&] { write_whole(root.path(), "x"); }, Fault::Io).find(root.path()), std::string::npos);
+  EXPECT_EQ(files_in(root), 1);
+}
+
+TEST(File, InPiecesLeavesNothingWithoutCommit) {
+  const Folder root;
+  const auto path = root.path() + "/file";
+  write_whole(path, "old");
+  {
+    WholeFile file(path);
+    file.write("ne");
+    file.write("w");
+    EXPECT_EQ(text_in(path), "old");
+  }
+  EXPECT_EQ(text_in(path), "old");
+  EXPECT_EQ(files_in(root), 1);
+  WholeFile file(path);
+  file.write("ne");
+  file.write("w");
+  file.commit();
+  EXPECT_EQ(text_in(path), "new");
+}
+
+TEST(File, CheckCanWriteSaysSoBefore) {
+  const Folder root;
+  EXPECT_NO_THROW(check_can_write(root.path() + "/file"));
+  EXPECT_NO_THROW(check_can_write("file_here"));
+  for (const std::string path : {"/no/such/folder/file", "/", ""}) {
+    EXPECT_NE(message_of([&] { check_can_write(path); }).find("cannot write " + path), std::string::npos);
+  }
+  root.write("/file", "");
+  EXPECT_NE(message_of([&] { check_can_write(root.path() + "/file/x"); }).find("cannot write"), std::string::npos);
+}
+
 TEST(CacheFolder, FollowsXdg) {
   const Folder root;
   const auto wanted = root.path() + "/deep/cache";
@@ -595,6 +681,8 @@ TEST(CacheFolder, NamesThePlaceThatCannotBeMade) {
   const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
   EXPECT_NE(message_of([] { cache_folder(); }, Fault::Io).find(wanted + "/lockstep"), std::string::npos);
 }
+
+TEST(OwnProgram, IsThisTest) { EXPECT_EQ(own_program().filename(), "core_test"); }
 
 }  // namespace
 }  // namespace lockstep

@@ -1,19 +1,15 @@
 #include "lockstep/core/cpu.h"
 
 #include <hwloc.h>
-#include <pwd.h>
 #include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
-#include <system_error>
 
 #include "lockstep/core/cgroup.h"
 #include "lockstep/core/error.h"
@@ -89,18 +85,6 @@ Machine read_machine() {
   // Not hwloc's sum over NUMA nodes: it misses memory that a virtual machine was given after its start.
   result.memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   return result;
-}
-
-std::filesystem::path cache_root() {
-  // The XDG specification tells to ignore a relative path.
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') return xdg;
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    return std::filesystem::path(home) / ".cache";
-  }
-  if (const passwd* user = getpwuid(getuid()); user != nullptr && user->pw_dir != nullptr && *user->pw_dir == '/') {
-    return std::filesystem::path(user->pw_dir) / ".cache";
-  }
-  fail(Fault::Usage, "no place for a cache: neither XDG_CACHE_HOME nor HOME is set. Remedy: set one of them");
 }
 
 }  // namespace
@@ -219,14 +203,6 @@ void bind_to(const std::vector<int>& cpus) {
 const Machine& machine() {
   static const Machine result = read_machine();
   return result;
-}
-
-std::string cache_folder() {
-  const auto folder = cache_root() / "lockstep";
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code) fail(Fault::Io, "cannot create the cache folder " + folder.string() + ": " + code.message());
-  return folder.string();
 }
 
 }  // namespace lockstep

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/core/paths.h"  // comm/tuning.cpp expects cache_folder() here
+
 namespace lockstep {
 
 /// Logical CPUs this process may run on, ascending.
@@ -51,8 +53,5 @@ struct Machine {
 };
 /// Read once per process (hwloc costs milliseconds).
 const Machine& machine();
-
-/// "$XDG_CACHE_HOME/lockstep" or "~/.cache/lockstep"; created if absent.
-std::string cache_folder();
 
 }  // namespace lockstep

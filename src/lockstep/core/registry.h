@@ -2,7 +2,8 @@
 //
 // A Registry maps names to factories. A file registers what it offers with a
 // static Registry<T>::Add, so that a new thing is one new file; the command line,
-// `lockstep list` and shared tests find it by name.
+// `lockstep list` and shared tests find it by name. A name belongs to one of them: a
+// second Add of it throws, and so ends the program at its start.
 #pragma once
 
 #include <functional>
@@ -31,8 +32,13 @@ class Registry {
   }
 
   struct Add {
-    Add(const std::string& name, std::string description, std::function<Factory> make) {
-      instance().entries_.emplace(name, Entry{std::move(description), std::move(make)});
+    Add(const std::string& name, const std::string& description, std::function<Factory> make) {
+      const auto [place, added] = instance().entries_.try_emplace(name, Entry{description, std::move(make)});
+      // The order of static objects of different files is not fixed: neither may win.
+      if (!added) {
+        fail(Fault::Internal,
+             "'" + name + "' is registered twice: '" + place->second.description + "' and '" + description + "'");
+      }
     }
   };
 

@@ -529,6 +529,13 @@ TEST_F(Trace, ShiftsClocks) {
   EXPECT_THROW(write_trace(path_, {encode({})}, {std::numeric_limits<std::int64_t>::min()}), Error);
 }
 
+TEST_F(Trace, NamesAProcessOnce) {
+  write_trace(path_, {encode(sample("rank 0", 0, kOrigin)), encode(sample("rank 0", 1, kOrigin))});
+  const auto trace = json::parse(text());
+  EXPECT_EQ(of_kind(trace, "M")[0]["args"]["name"], "rank 0");
+  EXPECT_EQ(of_kind(trace, "M")[4]["args"]["name"], "rank 1: rank 0");
+}
+
 TEST_F(Trace, RankWithoutEventsIsLeftOut) {
   write_trace(path_, {"", encode(sample("b", 1, kOrigin))});
   const auto trace = json::parse(text());
@@ -588,7 +595,7 @@ TEST_F(Trace, UnwritablePlaceIsNamed) {
     FAIL() << "wrote into a folder that does not exist";
   } catch (const Error& e) {
     EXPECT_EQ(e.fault(), Fault::Io);
-    EXPECT_EQ(e.message(), "cannot write the trace " + absent + ": No such file or directory");
+    EXPECT_EQ(e.message(), "cannot write " + absent + ": No such file or directory");
   }
 }
 

@@ -1,13 +1,8 @@
 #include "lockstep/profile/trace.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -16,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/core/hash.h"
 
 namespace lockstep::profile {
@@ -138,40 +134,6 @@ struct Row {
   const Event* event;
 };
 
-/// The file under its temporary name; gone unless committed.
-class PartFile {
- public:
-  explicit PartFile(const std::string& path)
-      : path_(path), part_(fmt::format("{}.part{}", path, getpid())), out_(part_, std::ios::binary | std::ios::trunc) {
-    check();
-  }
-  ~PartFile() {
-    if (!committed_) std::remove(part_.c_str());
-  }
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
-
-  void write(const fmt::memory_buffer& text) {
-    out_.write(text.data(), static_cast<std::streamsize>(text.size()));
-    check();
-  }
-  void commit() {
-    out_.close();
-    check();
-    if (std::rename(part_.c_str(), path_.c_str()) != 0) fail_errno("cannot write the trace " + path_, errno);
-    committed_ = true;
-  }
-
- private:
-  void check() {
-    if (!out_) fail_errno("cannot write the trace " + path_, errno);
-  }
-
-  std::string path_, part_;
-  std::ofstream out_;
-  bool committed_ = false;
-};
-
 }  // namespace
 
 std::string encode(const ProcessEvents& process) {
@@ -281,8 +243,11 @@ void write_trace(const std::string& path, const std::vector<std::string>& blobs_
     if (!processes[rank]) continue;
     for (const auto& name : processes[rank]->names) names[rank].push_back(json_text(name));
     next();
+    // Runtime calls the process by its rank already.
+    const auto by_rank = fmt::format("rank {}", rank);
+    const auto& own_name = processes[rank]->name;
     fmt::format_to(out, R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}},)", rank,
-                   json_text(fmt::format("rank {}: {}", rank, processes[rank]->name)));
+                   json_text(own_name.empty() || own_name == by_rank ? by_rank : by_rank + ": " + own_name));
     fmt::format_to(out,
                    "\n"
                    R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})",
@@ -293,7 +258,7 @@ void write_trace(const std::string& path, const std::vector<std::string>& blobs_
                      json_text(processes[rank]->threads[thread].name));
     }
   }
-  PartFile file(path);
+  WholeFile file(path);
   constexpr std::size_t kChunkBytes = 1 << 20;
   for (const auto& [start_ns, rank, thread, event] : rows) {
     next();
@@ -309,12 +274,12 @@ void write_trace(const std::string& path, const std::vector<std::string>& blobs_
     }
     text.push_back('}');
     if (text.size() > kChunkBytes) {
-      file.write(text);
+      file.write({text.data(), text.size()});
       text.clear();
     }
   }
   fmt::format_to(out, "\n]}}\n");
-  file.write(text);
+  file.write({text.data(), text.size()});
   file.commit();
 }
 

@@ -1,4 +1,4 @@
-// apps/bench/process.h
+// apps/process.h
 //
 // Runs a program to its end and keeps what it said. Never waits past the deadline,
 // and leaves nothing behind: the program gets a process group of its own, which is

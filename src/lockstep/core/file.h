@@ -1,0 +1,38 @@
+// lockstep/core/file.h
+//
+// Files that are written as a whole: under another name first and then renamed, so
+// that a reader never sees half of one, and a failure leaves the old one alone.
+#pragma once
+
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// Before hours of work: Fault::Usage if `path` could not be written at their end.
+void check_can_write(const std::string& path);
+
+void write_whole(const std::string& path, std::string_view text);
+
+/// The same in pieces. Without commit() nothing is left behind.
+class WholeFile {
+ public:
+  explicit WholeFile(const std::string& path);
+  ~WholeFile();
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  void write(std::string_view text);
+  void commit();
+
+ private:
+  void check() const;
+
+  std::string path_;
+  std::string aside_;
+  std::ofstream out_;
+  bool committed_ = false;
+};
+
+}  // namespace lockstep
