@@ -6,7 +6,7 @@ endif()
 
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE)
-  # Precompiled headers carry macros and times that ccache would refuse.
+  # A precompiled header hides macros and times from ccache, which then refuses; ours use neither __DATE__ nor __TIME__.
   set(ccache_command ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${LOCKSTEP_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${ccache_command})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache_command})

@@ -18,7 +18,7 @@
 #include "bench/table.h"
 #include "bench/timed_item.h"
 #include "bench/worker.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/comm/segment.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/paths.h"
@@ -183,7 +183,7 @@ void add_bench_allreduce(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("allreduce", "All-reduce beside MPI libraries, oneCCL and gloo");
   command->add_option("-n,--ranks", options->ranks, "Ranks on this host")
-      ->check(CLI::Range(1, comm::kMostRanks))
+      ->check(CLI::Range(1, comm::kMostRanksOfHost))
       ->capture_default_str();
   command->add_option("--sizes", options->sizes, "Sizes of a rank's buffer")->delimiter(',')->capture_default_str();
   command->add_option("--peers", options->peers, "Peers to measure beside us, or none")

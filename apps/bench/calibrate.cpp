@@ -16,7 +16,7 @@
 #include "bench/timed_item.h"
 #include "bench/worker.h"
 #include "lockstep/comm/environment.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/comm/segment.h"
 #include "lockstep/comm/tuning.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
@@ -111,7 +111,7 @@ void say(const char* key, std::size_t before, std::size_t now) {
 }
 
 void run(const Options& options) {
-  const int ranks = options.ranks.value_or(std::min(static_cast<int>(usable_cpus().size()), comm::kMostRanks));
+  const int ranks = options.ranks.value_or(std::min(static_cast<int>(usable_cpus().size()), comm::kMostRanksOfHost));
   if (ranks < 2) fail(Fault::Usage, "calibration needs at least 2 ranks, and there is one usable CPU: use -n 2");
   fmt::print("measuring {} ranks on {}\n", ranks, machine().host);
   std::fflush(stdout);
@@ -174,7 +174,7 @@ void add_bench_calibrate(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("calibrate", "Measure once which algorithm is best at which size on this host");
   command->add_option("-n,--ranks", options->ranks, "Ranks on the host; by default one per usable CPU")
-      ->check(CLI::Range(2, comm::kMostRanks));
+      ->check(CLI::Range(2, comm::kMostRanksOfHost));
   command->add_option("--rounds", options->rounds, "Rounds of each comparison")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -15,6 +15,7 @@
 #include "lockstep/comm/watchdog.h"
 #include "lockstep/comm/world.h"
 #include "lockstep/core/cpu.h"
+#include "lockstep/core/file.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/text.h"
 #include "lockstep/profile/span.h"
@@ -106,6 +107,7 @@ Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions())
   communicator_ = std::make_unique<Communicator>(world_->endpoint, std::move(world_->backend));
   the_runtime = this;
   std::set_terminate(end_run);
+  check_trace();
 }
 
 Runtime::~Runtime() {
@@ -138,8 +140,23 @@ bool Runtime::leave_together() {
     communicator_->barrier(kEndOfRun);
     return true;
   } catch (const Error& error) {
-    std::fflush(nullptr);
-    _exit(abort(error));  // main() has its good exit code already
+    end_now(error);  // main() has its good exit code already
+  }
+}
+
+void Runtime::end_now(const Error& error) noexcept {
+  std::fflush(nullptr);
+  _exit(abort(error));
+}
+
+// Better now than after days of training.
+void Runtime::check_trace() {
+  const auto path = environment::get(environment::kTrace);
+  if (!path || rank() != 0) return;
+  try {
+    check_can_write(*path);
+  } catch (const Error& error) {
+    end_now(error);
   }
 }
 

@@ -47,6 +47,8 @@ class Runtime {
 
  private:
   bool leave_together();
+  [[noreturn]] void end_now(const Error& error) noexcept;
+  void check_trace();
   void write_trace();
 
   std::unique_ptr<World> world_;

@@ -1,7 +1,6 @@
 #include "lockstep/comm/tuning.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -12,6 +11,8 @@
 #include "lockstep/comm/environment.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/paths.h"
 
 namespace lockstep::comm {
 namespace {
@@ -60,12 +61,7 @@ std::optional<Tuning> cached_tuning(int local_ranks) {
 
 std::string cache_tuning(int local_ranks, const Tuning& tuning) {
   const std::string path = cache_file(local_ranks);
-  const std::string aside = path + ".new";
-  std::ofstream file(aside);
-  file << tuning.json() << '\n';
-  file.close();
-  if (!file) fail(Fault::Io, fmt::format("cannot write {}", aside));
-  std::filesystem::rename(aside, path);
+  write_whole(path, tuning.json() + "\n");
   return path;
 }
 

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/core/paths.h"  // comm/tuning.cpp expects cache_folder() here
-
 namespace lockstep {
 
 /// Logical CPUs this process may run on, ascending.
