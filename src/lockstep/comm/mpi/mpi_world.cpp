@@ -111,8 +111,11 @@ std::vector<std::string> gather_texts(const std::string& text) {
   return result;
 }
 
+// A copy: kVersion itself is one symbol for all libraries of the process, the first one's.
+constexpr auto kOwnVersion = std::to_array(kVersion);
+
 void check_versions() {
-  const auto versions = gather_texts(kVersion);
+  const auto versions = gather_texts(kOwnVersion.data());
   for (std::size_t rank = 1; rank < versions.size(); ++rank) {
     if (versions[rank] != versions[0]) {
       fail(Fault::Usage, fmt::format("rank 0 is Lockstep {} but rank {} is {}; install one version on all hosts",
