@@ -1,10 +1,10 @@
 // `lockstep launch`: a program once per rank.
 #include <memory>
 
-#include "bench/peers.h"
 #include "commands.h"
 #include "lockstep/comm/launcher.h"
 #include "lockstep/comm/mpirun.h"
+#include "lockstep/core/paths.h"
 
 namespace lockstep::apps {
 namespace {
