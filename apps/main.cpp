@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,15 +41,20 @@ int complain(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 /// CLI11 would only say that a subcommand is required.
-void check_command(CLI::App& app, const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front().starts_with('-')) return;
+void check_command(const CLI::App& app, std::span<const std::string> arguments) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || arguments.empty()) return;
+  const std::string& word = arguments.front();
+  if (word.starts_with('-')) {
+    if (app.get_option_no_throw(word) != nullptr) return;
+    lockstep::fail(lockstep::Fault::Usage, fmt::format("unknown option '{}'; see '{} --help'", word, understood(app)));
+  }
   std::vector<std::string> shown;
-  for (const auto* command : app.get_subcommands({})) {
-    if (command->get_name() == arguments.front()) return;
+  for (const auto* command : commands) {
+    if (command->get_name() == word) return check_command(*command, arguments.subspan(1));
     if (!command->get_group().empty()) shown.push_back(command->get_name());
   }
-  lockstep::fail(lockstep::Fault::Usage, fmt::format("unknown command '{}'{}", arguments.front(),
-                                                     lockstep::proposal(arguments.front(), shown)));
+  lockstep::fail(lockstep::Fault::Usage, fmt::format("unknown command '{}'{}", word, lockstep::proposal(word, shown)));
 }
 
 int run(std::vector<std::string> arguments) {

@@ -296,7 +296,7 @@ TEST(WrongUse, OfTheProgram) {
   expect_refused({{{}, "see 'lockstep --help'"},
                   {{"juggle"}, "unknown command 'juggle'; known: bench"},
                   {{"doctr"}, "did you mean 'doctor'?"},
-                  {{"--juggle"}, "see 'lockstep --help'"}});
+                  {{"--juggle"}, "unknown option '--juggle'; see 'lockstep --help'"}});
 }
 
 TEST(WrongUse, OfDoctorAndList) {
@@ -309,6 +309,7 @@ TEST(WrongUse, OfDoctorAndList) {
 TEST(WrongUse, OfLaunch) {
   expect_refused({{{"launch", "--juggle", "--", "true"}, "--juggle; see 'lockstep launch --help'"},
                   {{"launch", "-n", "0", "--", "true"}, "-n 0"},
+                  {{"launch", "-n", "2", "--threads", "0", "--", "true"}, "--threads 0"},
                   {{"launch", "-n", "two", "--", "true"}, "two; see 'lockstep launch --help'"},
                   {{"launch", "-n", "2", "true"}, "true; see 'lockstep launch --help'"},
                   {{"launch", "-n", "2", "--bind", "socks", "--", "true"}, "unknown binding 'socks'"},
@@ -326,7 +327,7 @@ TEST(WrongUse, OfBench) {
   };
   const Folder folder("absent");
   expect_refused({{{"bench"}, "see 'lockstep bench --help'"},
-                  {{"bench", "juggle"}, "see 'lockstep bench --help'"},
+                  {{"bench", "juggle"}, "unknown command 'juggle'; known: allreduce"},
                   {allreduce({"--juggle"}), "--juggle; see 'lockstep bench allreduce --help'"},
                   {allreduce({"-n", "0"}), "--ranks: Value 0"},
                   {allreduce({"-n", "two"}), "--ranks: Value two"},
@@ -338,23 +339,26 @@ TEST(WrongUse, OfBench) {
                   {allreduce({"--plot", folder / ""}), "cannot write "},
                   {allreduce({"--markdown", folder / "absent/report.md"}), "absent/report.md"},
                   {{"bench", "calibrate", "--juggle"}, "--juggle; see 'lockstep bench calibrate --help'"},
-                  {{"bench", "calibrate", "-n", "1"}, "at least 2 ranks"},
-                  {{"bench", "calibrate", "-n", "two"}, "-n: Value two"},
-                  {{"bench", "calibrate", "--rounds", "0"}, "--rounds 0"},
-                  {{"bench", "calibrate", "--rounds", "few"}, "--rounds = few"}});
+                  {{"bench", "calibrate", "-n", "0"}, "--ranks: Value 0"},
+                  {{"bench", "calibrate", "-n", "1"}, "--ranks: Value 1"},
+                  {{"bench", "calibrate", "-n", "two"}, "--ranks: Value two"},
+                  {{"bench", "calibrate", "--rounds", "0"}, "--rounds: Value 0"},
+                  {{"bench", "calibrate", "--rounds", "few"}, "--rounds: Value few"}});
 }
 
 TEST(WrongUse, OfTour) {
   expect_refused({{{"tour", "--juggle"}, "--juggle; see 'lockstep tour --help'"},
                   {{"tour", "-n", "0"}, "--ranks: Value 0"},
                   {{"tour", "-n", "65"}, "--ranks: Value 65"},
-                  {{"tour", "-n", "two"}, "--ranks: Value two"}});
+                  {{"tour", "-n", "two"}, "--ranks: Value two"},
+                  {{"tour", "--trace", "/no/such/folder/trace"}, "cannot write /no/such/folder/trace"}});
 }
 
 // What ranks are told by their environment.
 TEST(WrongUse, OfVariables) {
-  for (const char* variable : {"LOCKSTEP_COMM_CPUS=first", "LOCKSTEP_COMM_CPUS=-1", "LOCKSTEP_TIMEOUT=soon",
-                               "LOCKSTEP_BACKEND=carrier-pigeon"}) {
+  for (const char* variable :
+       {"LOCKSTEP_COMM_CPUS=first", "LOCKSTEP_COMM_CPUS=-1", "LOCKSTEP_COMM_CPUS=9999",
+        "LOCKSTEP_TRACE=/no/such/folder/trace", "LOCKSTEP_TIMEOUT=soon", "LOCKSTEP_BACKEND=carrier-pigeon"}) {
     const auto parts = split(variable, '=');
     Background run(with(variable, {LOCKSTEP_HELLO}));
     EXPECT_EQ(run.wait(), 2) << variable;
