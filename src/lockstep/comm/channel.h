@@ -20,11 +20,12 @@
 
 namespace lockstep::comm {
 
-/// A slot line: 56 bytes of payload arrive together with their stamp.
+/// A line of a slot. A short message lies in the first one, beside the stamp that says it is
+/// there; a longer one fills the lines behind it.
 struct alignas(64) SlotLine {
-  static constexpr std::size_t kPayload = 56;
-  std::array<std::byte, kPayload> payload;
-  std::atomic<std::uint64_t> stamp;  // exchange number and fingerprint
+  static constexpr std::size_t kShort = 56;
+  std::array<std::byte, kShort> payload;
+  std::atomic<std::uint64_t> stamp;  // exchange number and fingerprint; in the first line only
 };
 
 /// A block of a rank's buffer that is meant for one other rank.
@@ -79,7 +80,7 @@ class Channel {
   SlotLine* slot(int to, int from, std::uint64_t parity) const noexcept {
     return slots_ + ((static_cast<std::size_t>(to) * ranks_ + from) * 2 + parity) * slot_lines_;
   }
-  std::size_t slot_payload() const noexcept { return slot_lines_ * SlotLine::kPayload; }
+  std::size_t slot_payload() const noexcept { return (slot_lines_ - 1) * sizeof(SlotLine); }
   PairLine& pair(int from, int to) const noexcept { return pairs_[static_cast<std::size_t>(from) * ranks_ + to]; }
   /// What `rank` offers to each destination, for collectives of unequal sizes.
   OfferedBlock* blocks(Lane lane, int rank) const noexcept {

@@ -129,7 +129,7 @@ TEST_F(ChannelOf3, PartsDoNotOverlap) {
       parts.emplace_back(reinterpret_cast<std::byte*>(&channel.pair(from, to)), sizeof(PairLine));
       for (const std::uint64_t parity : {0U, 1U}) {
         parts.emplace_back(reinterpret_cast<std::byte*>(channel.slot(to, from, parity)),
-                           channel.slot_payload() / SlotLine::kPayload * sizeof(SlotLine));
+                           sizeof(SlotLine) + channel.slot_payload());
       }
     }
   }

@@ -41,7 +41,7 @@ HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint, std::vector<int> member
       owner_(std::move(owner)),
       exchanges_(members_.size()),
       pairs_(members_.size()),
-      slot_scratch_((members_.size() + 1) * channel_.slot_payload()),
+      partial_(channel_.slot_payload()),
       slot_inputs_(members_.size()),
       parcels_(members_.size()) {}
 

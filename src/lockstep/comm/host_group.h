@@ -92,26 +92,29 @@ class HostGroup final : public Backend {
 
   bool fits_slots(const Request& request) const noexcept;
   Task run_in_slots(const Request& request);
+  /// What is expected from a peer.
   struct Parcel {
-    std::byte* data = nullptr;
+    std::byte* place = nullptr;  // null: it is read in its slot
     std::size_t bytes = 0;
     SlotExchange exchange = {};
   };
   Parcel& parcel(int peer) noexcept { return parcels_[static_cast<std::size_t>(peer)]; }
-  /// Sends `bytes` to `peer`; what comes back goes to `place`.
+  /// Sends `bytes` to `peer`; the `place_bytes` that come back go to `place`, if any.
   void exchange(int peer, std::uint32_t fingerprint, const std::byte* data, std::size_t bytes, std::byte* place,
                 std::size_t place_bytes) noexcept;
   bool pulled(int peer, const Descriptor& descriptor);
-  /// Whether the messages of peers `first`, `first` + `stride`, … below `end` have come, from `next` on.
+  /// What `peer` sent, where it lies; until the next exchange with it.
+  const std::byte* message_of(int peer) noexcept { return parcel(peer).exchange.message(parcel(peer).bytes); }
+  /// Peers `first`, `first` + `stride`, … below `end`.
   struct Peers {
     int first, end, stride;
   };
+  /// Whether their messages have come, from `next` on.
   bool pulled_all(const Descriptor& descriptor, Peers peers, int& next);
   auto messages_of(const Descriptor& descriptor, Peers peers) {
     return Until(
         [this, &descriptor, peers, next = peers.first]() mutable { return pulled_all(descriptor, peers, next); });
   }
-  std::byte* scratch(int peer) noexcept;
 
   bool power_of_two() const noexcept { return (size_ & (size_ - 1)) == 0; }
   bool doubles(const Request& request) const noexcept;
@@ -120,7 +123,7 @@ class HostGroup final : public Backend {
   Task all_reduce_by_doubling(const Request& request);
   bool on_grid(const Request& request) const noexcept;
   Task all_reduce_on_grid(const Request& request);
-  void reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine, Stage input_stage,
+  void reduce_parts(const TreeReduction& reduction, Peers peers, const std::byte* mine, Stage input_stage,
                     std::byte* result, Stage output_stage, std::int64_t count);
   Task all_reduce_in_two_hops(const Request& request);
 
@@ -153,7 +156,7 @@ class HostGroup final : public Backend {
   Doubling doubling_;
   std::vector<PairState> pairs_;
   // Only one operation of the urgent lane is under way at a time.
-  std::vector<std::byte> slot_scratch_;
+  std::vector<std::byte> partial_;
   std::vector<const void*> slot_inputs_;
   std::vector<Parcel> parcels_;  // what comes from each peer
 };

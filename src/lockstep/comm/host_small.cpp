@@ -53,10 +53,12 @@ inline void HostGroup::exchange(int peer, std::uint32_t fingerprint, const std::
 }
 
 inline bool HostGroup::pulled(int peer, const Descriptor& descriptor) {
-  Parcel& from = parcel(peer);
-  const auto arrival = from.exchange.pull(slot_copy_, from.data, from.bytes);
+  const Parcel& from = parcel(peer);
+  const auto arrival = from.exchange.arrival();
+  if (arrival == SlotExchange::Arrival::Pending) return false;
   if (arrival == SlotExchange::Arrival::Mismatch) fail_mismatch(peer, descriptor);
-  return arrival == SlotExchange::Arrival::Complete;
+  if (from.place != nullptr && from.bytes > 0) std::memcpy(from.place, message_of(peer), from.bytes);
+  return true;
 }
 
 bool HostGroup::pulled_all(const Descriptor& descriptor, Peers peers, int& next) {
@@ -64,10 +66,6 @@ bool HostGroup::pulled_all(const Descriptor& descriptor, Peers peers, int& next)
     if (next != rank_ && !pulled(next, descriptor)) return false;
   }
   return true;
-}
-
-inline std::byte* HostGroup::scratch(int peer) noexcept {
-  return slot_scratch_.data() + static_cast<std::size_t>(peer) * channel_.slot_payload();
 }
 
 // ---- all-reduce by recursive doubling -------------------------------------------------------------
@@ -87,7 +85,7 @@ void HostGroup::begin_doubling(const Request& request) {
   doubling_ = {1, request.descriptor.fingerprint(), true};
   if (size_ == 1) return;
   const std::size_t bytes = static_cast<std::size_t>(request.descriptor.count) * request.element_bytes;
-  exchange(rank_ ^ 1, doubling_.fingerprint, request.output, bytes, scratch(0), bytes);
+  exchange(rank_ ^ 1, doubling_.fingerprint, request.output, bytes, nullptr, bytes);
   endpoint_->segment().notify();
 }
 
@@ -99,21 +97,20 @@ bool HostGroup::advance_doubling(const Request& request) {
   const bool widens = partial_type != descriptor.type;
   const std::size_t partial_bytes =
       static_cast<std::size_t>(descriptor.count) * (widens ? c10::elementSize(partial_type) : request.element_bytes);
-  std::byte* const partial = widens ? scratch(1) : request.output;
+  std::byte* const partial = widens ? partial_.data() : request.output;
   constexpr int kLeaves[] = {0, 1};
   for (; doubling_.distance < size_; doubling_.distance *= 2) {
     const int peer = rank_ ^ doubling_.distance;
     if (!pulled(peer, descriptor)) return false;
     const bool first = doubling_.distance == 1;
     const bool last = doubling_.distance * 2 == size_;
-    const void* inputs[] = {first ? request.output : partial, scratch(0)};
+    const void* inputs[] = {first ? request.output : partial, message_of(peer)};
     if (peer < rank_) std::swap(inputs[0], inputs[1]);
     void* output = last ? request.output : partial;
     reduce_tree(reduction, {0, 2}, kLeaves, inputs, first ? Stage::Elements : Stage::Partials, {&output, 1},
                 last ? Stage::Elements : Stage::Partials, descriptor.count);
     if (last) continue;
-    exchange(rank_ ^ (doubling_.distance * 2), doubling_.fingerprint, partial, partial_bytes, scratch(0),
-             partial_bytes);
+    exchange(rank_ ^ (doubling_.distance * 2), doubling_.fingerprint, partial, partial_bytes, nullptr, partial_bytes);
     endpoint_->segment().notify();
   }
   doubling_.begun = false;
@@ -171,36 +168,39 @@ Task HostGroup::all_reduce_on_grid(const Request& request) {
 
   for (int i = 1; i < columns; ++i) {
     const int peer = (column + i) % columns;
-    exchange(row_first + peer, fingerprint, place_of(peer), bytes_of(peer), scratch(peer), bytes_of(column));
+    exchange(row_first + peer, fingerprint, place_of(peer), bytes_of(peer), nullptr, bytes_of(column));
   }
   endpoint_->segment().notify();
-  co_await messages_of(descriptor, {row_first, row_first + columns, 1});
-  std::byte* const partial = scratch(size_);
+  const Peers row_peers{row_first, row_first + columns, 1}, column_peers{column, size_, columns};
+  co_await messages_of(descriptor, row_peers);
+  std::byte* const partial = partial_.data();
   const std::size_t partial_bytes =
       static_cast<std::size_t>(count) * c10::elementSize(accumulate_type(descriptor.type));
-  reduce_parts(reduction, columns, column, place_of(column), Stage::Elements, partial, Stage::Partials, count);
+  reduce_parts(reduction, row_peers, place_of(column), Stage::Elements, partial, Stage::Partials, count);
 
   for (int i = 1; i < rows; ++i) {
     const int row = (rank_ / columns + i) % rows;
-    exchange(row * columns + column, fingerprint, partial, partial_bytes, scratch(row), partial_bytes);
+    exchange(row * columns + column, fingerprint, partial, partial_bytes, nullptr, partial_bytes);
   }
   endpoint_->segment().notify();
-  co_await messages_of(descriptor, {column, size_, columns});
-  reduce_parts(reduction, rows, rank_ / columns, partial, Stage::Partials, place_of(column), Stage::Elements, count);
+  co_await messages_of(descriptor, column_peers);
+  reduce_parts(reduction, column_peers, partial, Stage::Partials, place_of(column), Stage::Elements, count);
 
   for (int i = 1; i < columns; ++i) {
     const int peer = (column + i) % columns;
     exchange(row_first + peer, fingerprint, place_of(column), bytes_of(column), place_of(peer), bytes_of(peer));
   }
   endpoint_->segment().notify();
-  co_await messages_of(descriptor, {row_first, row_first + columns, 1});
+  co_await messages_of(descriptor, row_peers);
 }
 
-// Reduces `parts` equal parts of the tree: number `own` lies at `mine`, the others in scratch.
-void HostGroup::reduce_parts(const TreeReduction& reduction, int parts, int own, const std::byte* mine,
-                             Stage input_stage, std::byte* result, Stage output_stage, std::int64_t count) {
-  for (int part = 0; part < parts; ++part)
-    slot_inputs_[static_cast<std::size_t>(part)] = part == own ? mine : scratch(part);
+// Reduces equal parts of the tree: this rank's lies at `mine`, the others in the slots of `peers`.
+void HostGroup::reduce_parts(const TreeReduction& reduction, Peers peers, const std::byte* mine, Stage input_stage,
+                             std::byte* result, Stage output_stage, std::int64_t count) {
+  int parts = 0;
+  for (int peer = peers.first; peer < peers.end; peer += peers.stride) {
+    slot_inputs_[static_cast<std::size_t>(parts++)] = peer == rank_ ? mine : message_of(peer);
+  }
   void* output = result;
   reduce_tree(reduction, {0, parts}, leaf_numbers(parts),
               std::span(slot_inputs_).first(static_cast<std::size_t>(parts)), input_stage, {&output, 1}, output_stage,
@@ -223,12 +223,12 @@ Task HostGroup::all_reduce_in_two_hops(const Request& request) {
 
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
-    exchange(peer, fingerprint, place_of(slice(peer)), bytes_of(slice(peer)), scratch(peer), bytes_of(mine));
+    exchange(peer, fingerprint, place_of(slice(peer)), bytes_of(slice(peer)), nullptr, bytes_of(mine));
   }
   endpoint_->segment().notify();
   co_await messages_of(descriptor, {0, size_, 1});
 
-  reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_, place_of(mine), Stage::Elements, place_of(mine),
+  reduce_parts({descriptor.type, descriptor.op, size_}, {0, size_, 1}, place_of(mine), Stage::Elements, place_of(mine),
                Stage::Elements, mine.count());
 
   for (int i = 1; i < size_; ++i) {
@@ -269,9 +269,7 @@ Task HostGroup::run_in_slots(const Request& request) {
     for (std::size_t i = 0; i < incoming.size(); ++i)
       incoming[i] = {request.output + offsets[i], offsets[i + 1] - offsets[i]};
   };
-  const auto to_scratch = [&] {
-    for (int peer = 0; peer < size_; ++peer) incoming[static_cast<std::size_t>(peer)] = {scratch(peer), bytes};
-  };
+  const auto into_slots = [&] { std::fill(incoming.begin(), incoming.end(), Place{nullptr, bytes}); };
   const auto mine = static_cast<std::size_t>(rank_);
   const auto at_root = static_cast<std::size_t>(std::max<int>(descriptor.root, 0));
 
@@ -300,13 +298,13 @@ Task HostGroup::run_in_slots(const Request& request) {
       break;
     case Collective::Reduce:
       if (root)
-        to_scratch();
+        into_slots();
       else
         outgoing[at_root] = {request.output, bytes};
       break;
     case Collective::ReduceScatter:
       for (std::size_t i = 0; i < outgoing.size(); ++i) outgoing[i] = {request.input + i * bytes, bytes};
-      to_scratch();
+      into_slots();
       break;
     default: break;  // a barrier sends nothing
   }
@@ -326,7 +324,7 @@ Task HostGroup::run_in_slots(const Request& request) {
   co_await messages_of(descriptor, {0, size_, 1});
 
   if (!moves && (root || descriptor.collective == Collective::ReduceScatter)) {
-    reduce_parts({descriptor.type, descriptor.op, size_}, size_, rank_,
+    reduce_parts({descriptor.type, descriptor.op, size_}, {0, size_, 1},
                  root ? request.output : request.input + mine * bytes, Stage::Elements, request.output, Stage::Elements,
                  descriptor.count);
   }

@@ -14,7 +14,7 @@ InstructionSet instruction_set() noexcept {
   return InstructionSet::Baseline;
 }
 
-const SlotCopy& slot_copy() {
+SlotCopy slot_copy() {
   static const SlotCopy best = by_instruction_set(slot_copy_baseline, slot_copy_avx2, slot_copy_avx512)();
   return best;
 }
