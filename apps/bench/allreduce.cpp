@@ -35,7 +35,7 @@ constexpr double kInstallTimeout_s = 1800;  // the largest fetches a torch
 
 struct Options {
   int ranks = 2;
-  int rounds = 7;
+  int rounds = 15;
   std::vector<std::string> sizes = {"1KiB", "64KiB", "1MiB", "16MiB", "100MiB"};
   std::vector<std::int64_t> bytes;  // what `sizes` says
   std::vector<std::string> peers = peer_names();
@@ -52,11 +52,11 @@ struct Contestant {
 /// not decide, and fewer where ranks share a core or a call takes long anyway (gloo: ms).
 int reps_for(std::int64_t bytes, const Options& options, bool slow) {
   constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
-  const int base = bytes <= 4 * kKiB     ? 4000
-                   : bytes <= 128 * kKiB ? 1000
-                   : bytes <= 2 * kMiB   ? 200
-                   : bytes <= 32 * kMiB  ? 15
-                                         : 7;
+  const int base = bytes <= 4 * kKiB     ? 2000
+                   : bytes <= 128 * kKiB ? 500
+                   : bytes <= 2 * kMiB   ? 100
+                   : bytes <= 32 * kMiB  ? 8
+                                         : 5;
   const bool crowded = options.ranks > static_cast<int>(usable_cpus().size());
   const bool quick = bytes <= 2 * kMiB;
   return std::max(5, base / ((crowded ? 16 : 1) * (slow && quick ? 20 : 1)));
