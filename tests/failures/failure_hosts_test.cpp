@@ -95,7 +95,8 @@ void expect_death(int victim) {
   std::cout << "    ranks ended " << seconds << " s after the deed\n";
   EXPECT_GE(seconds, 0) << "ranks run on: " << misbehaving.words();
   EXPECT_LT(seconds, kDeath_s);
-  EXPECT_TRUE(misbehaving.run().waits_for("released: ", kRanks - 1, 5)) << misbehaving.words();
+  // Not by all: MPI may end a rank that it sees cut off before that rank can say it.
+  EXPECT_TRUE(misbehaving.run().waits_for("released: ", 1, 5)) << misbehaving.words();
   const std::string words = misbehaving.words(), rank = std::to_string(victim);
   EXPECT_TRUE(has(words, "lockstep: rank " + rank + " (process ") || has(words, "held by rank " + rank + ", broke"))
       << words;

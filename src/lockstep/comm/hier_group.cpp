@@ -107,7 +107,7 @@ void HierGroup::compare(int peer, const Descriptor& mine, const Descriptor& thei
 // compare among themselves.
 Task HierGroup::agree(const Request& request) {
   if (!leads() || map_.hosts() == 1) co_return;
-  const auto channel = request.lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const auto channel = Wire::channel_of(request.lane);
   auto mine = std::make_shared<Descriptor>(request.descriptor);
   auto theirs = std::make_shared<std::vector<Descriptor>>(static_cast<std::size_t>(map_.hosts()));
   WireMessages messages;
@@ -230,6 +230,7 @@ std::byte* HierGroup::output_of(Lane lane, int local_rank) const noexcept {
 }
 
 Task HierGroup::run(const Request& request) {
+  if (request.descriptor.pairwise() && host_of(request.descriptor.root) == my_host()) return message_on_host(request);
   switch (request.descriptor.collective) {
     case Collective::AllReduce:
     case Collective::Reduce:

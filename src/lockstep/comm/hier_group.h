@@ -86,6 +86,7 @@ class HierGroup final : public Backend {
   Task all_gather(const Request& request);
   Task exchange_blocks(const Request& request);
   Task check_blocks(const Request& request, const std::vector<OfferedBlock>& out, const std::vector<OfferedBlock>& in);
+  Task message_on_host(const Request& request);
   Task send(const Request& request);
   Task receive(const Request& request);
   /// Copies in pieces, between which other collectives have a turn. The ranges may overlap.

@@ -12,7 +12,7 @@ namespace lockstep::comm {
 Task HierGroup::broadcast(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const Lane lane = request.lane;
-  const auto channel = lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const auto channel = Wire::channel_of(lane);
   const std::size_t element = request.element_bytes;
   const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * element;
   const int root_host = host_of(descriptor.root);
@@ -85,7 +85,7 @@ Task HierGroup::broadcast(const Request& request) {
 // every output there.
 Task HierGroup::all_gather(const Request& request) {
   const Lane lane = request.lane;
-  const auto channel = lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const auto channel = Wire::channel_of(lane);
   const std::size_t element = request.element_bytes;
   std::vector<std::size_t> offsets(1, 0);
   for (const auto count : request.recv_counts)
@@ -131,7 +131,7 @@ Task HierGroup::all_gather(const Request& request) {
 Task HierGroup::exchange_blocks(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const Lane lane = request.lane;
-  const auto channel = lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const auto channel = Wire::channel_of(lane);
   const std::size_t element = request.element_bytes;
   const bool root = descriptor.root == rank_;
   const auto ranks = static_cast<std::size_t>(size_);
@@ -197,7 +197,7 @@ Task HierGroup::exchange_blocks(const Request& request) {
 // Every rank tells every other on other hosts how much it sends.
 Task HierGroup::check_blocks(const Request& request, const std::vector<OfferedBlock>& out,
                              const std::vector<OfferedBlock>& in) {
-  const auto channel = request.lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const auto channel = Wire::channel_of(request.lane);
   const auto sent = std::make_shared<std::vector<OfferedBlock>>(out);
   const auto offered = std::make_shared<std::vector<OfferedBlock>>(out.size());
   WireMessages messages;
@@ -229,14 +229,14 @@ struct PairHeader {
 
 }  // namespace
 
+Task HierGroup::message_on_host(const Request& request) {
+  Request local = request;
+  local.descriptor.root = static_cast<std::int16_t>(peer_of_message(request.descriptor));
+  co_await local_->run(local);
+}
+
 Task HierGroup::send(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
-  if (host_of(descriptor.root) == my_host()) {
-    Request local = request;
-    local.descriptor.root = static_cast<std::int16_t>(map_.index_of[static_cast<std::size_t>(descriptor.root)]);
-    co_await local_->run(local);
-    co_return;
-  }
   const auto header =
       std::make_shared<PairHeader>(PairHeader{descriptor.count, static_cast<std::int64_t>(descriptor.type)});
   const int to = world_rank(descriptor.root);
@@ -249,12 +249,6 @@ Task HierGroup::send(const Request& request) {
 
 Task HierGroup::receive(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
-  if (host_of(descriptor.root) == my_host()) {
-    Request local = request;
-    local.descriptor.root = static_cast<std::int16_t>(map_.index_of[static_cast<std::size_t>(descriptor.root)]);
-    co_await local_->run(local);
-    co_return;
-  }
   const auto header = std::make_shared<PairHeader>();
   const int from = world_rank(descriptor.root);
   WireMessages messages;

@@ -55,7 +55,7 @@ Task HierGroup::reduce(const Request& request) {
 Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const std::vector<Slice>& ranges) {
   const Descriptor& descriptor = request.descriptor;
   const Lane lane = request.lane;
-  const auto channel = lane == Lane::Urgent ? Wire::kUrgent : Wire::kBulk;
+  const auto channel = Wire::channel_of(lane);
   const std::size_t element = request.element_bytes;
   const std::size_t partial_element = c10::elementSize(accumulate_type(descriptor.type));
   const TreeReduction reduction{descriptor.type, descriptor.op, size_};

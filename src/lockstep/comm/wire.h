@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "lockstep/comm/types.h"
+
 namespace lockstep::comm {
 
 class Wire {
@@ -15,6 +17,7 @@ class Wire {
   /// Streams that must not wait for each other.
   enum Channel : int { kUrgent, kBulk, kPairs, kControl };
   static constexpr int kChannels = 4;
+  static Channel channel_of(Lane lane) noexcept { return lane == Lane::Urgent ? kUrgent : kBulk; }
 
   /// A message under way. Destroying one that is not done keeps its `owner` alive for ever:
   /// the network may still read or write the memory. Without an owner the caller sees to that;
