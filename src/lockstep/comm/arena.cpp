@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -52,6 +53,14 @@ std::byte* Arena::allocate(std::size_t bytes) {
   used_bytes_ += wanted;
   if (wanted >= kHugePage) madvise(base_ + offset, wanted, MADV_HUGEPAGE);
   return base_ + offset;
+}
+
+std::byte* Arena::allocate_zeroed(std::size_t bytes) {
+  std::byte* const piece = allocate(bytes);
+  std::size_t pages = bytes >= kPage ? bytes / kPage * kPage : 0;  // such a piece starts on a page
+  if (pages > 0 && madvise(piece, pages, MADV_REMOVE) != 0) pages = 0;
+  std::memset(piece + pages, 0, bytes - pages);
+  return piece;
 }
 
 void Arena::release(std::byte* piece) noexcept {

@@ -19,6 +19,8 @@ class Arena {
 
   /// At least 128-byte aligned; contents are whatever was there. Fails when the arena is full.
   std::byte* allocate(std::size_t bytes);
+  /// The same with every byte 0, without touching whole pages: whoever uses one first places it.
+  std::byte* allocate_zeroed(std::size_t bytes);
   void release(std::byte* piece) noexcept;
   std::size_t used_bytes() const noexcept;
 

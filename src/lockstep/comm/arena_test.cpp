@@ -68,6 +68,22 @@ TEST(Arena, AlignsByTheSizeOfThePiece) {
   EXPECT_TRUE(aligned(arena.allocate(3 * kMiB), 2 * kMiB));
 }
 
+TEST(Arena, ZeroesWhatWasUsedBeforeWithoutTouchingIt) {
+  const Memory memory(16 * kMiB);
+  Arena arena(nullptr, memory.base(), memory.bytes());
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{5000}, 3 * kMiB + 77}) {
+    std::byte* const used = arena.allocate(bytes);
+    std::memset(used, 0xee, bytes);
+    arena.release(used);
+    std::byte* const piece = arena.allocate_zeroed(bytes);
+    EXPECT_LE(memory.resident_bytes(), std::size_t{64} << 10) << bytes;
+    EXPECT_TRUE(std::all_of(piece, piece + bytes, [](std::byte byte) { return byte == std::byte{0}; })) << bytes;
+    std::memset(piece, 0xee, bytes);
+    arena.release(piece);
+    madvise(memory.base(), memory.bytes(), MADV_REMOVE);
+  }
+}
+
 TEST(Arena, MergesWhatIsReleasedInAnyOrder) {
   const Memory memory(16 * kMiB);
   Arena arena(nullptr, memory.base(), memory.bytes());

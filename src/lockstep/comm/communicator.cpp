@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -20,6 +21,7 @@
 namespace lockstep::comm {
 namespace {
 
+constexpr int kMostRanks = std::numeric_limits<std::int16_t>::max();  // Descriptor::root names each
 constexpr std::size_t kCollectives = static_cast<std::size_t>(Collective::Recv) + 1;
 
 std::int64_t sum(const std::vector<std::int64_t>& counts) {
@@ -51,6 +53,7 @@ Communicator::Communicator(std::shared_ptr<Endpoint> endpoint, std::unique_ptr<B
       sends_(static_cast<std::size_t>(size_)),
       receives_(static_cast<std::size_t>(size_)),
       statistics_(kCollectives) {
+  if (size_ > kMostRanks) fail(Fault::Usage, fmt::format("{} ranks; at most {} are possible", size_, kMostRanks));
   for (int lane = 0; lane < kLanes; ++lane) {
     lanes_.push_back(std::make_shared<OperationQueue>());
     endpoint_->enlist(*lanes_.back());

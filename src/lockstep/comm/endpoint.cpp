@@ -1,9 +1,11 @@
 #include "lockstep/comm/endpoint.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -76,6 +78,15 @@ std::shared_ptr<std::byte> Endpoint::allocate(std::size_t bytes) {
     return {memory, [](std::byte* piece) { ::operator delete(piece, kAlignment); }};
   }
   return {arena_->allocate(bytes), [arena = arena_](std::byte* piece) { arena->release(piece); }};
+}
+
+std::shared_ptr<std::byte> Endpoint::allocate_zeroed(std::size_t bytes) {
+  if (segment_->threads()) {
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail_errno(fmt::format("cannot map {} bytes for a group of ranks", bytes), errno);
+    return {static_cast<std::byte*>(memory), [bytes](std::byte* piece) { munmap(piece, bytes); }};
+  }
+  return {arena_->allocate_zeroed(bytes), [arena = arena_](std::byte* piece) { arena->release(piece); }};
 }
 
 void Endpoint::bury(std::shared_ptr<std::byte> channel, int members) {

@@ -68,6 +68,8 @@ class Endpoint {
   }
   /// Memory that peers reach through address_of; freed with the last owner.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  /// The same with every byte 0, its pages still untouched.
+  std::shared_ptr<std::byte> allocate_zeroed(std::size_t bytes);
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
   /// Keeps the memory of a channel until all its members have left it.
   void bury(std::shared_ptr<std::byte> channel, int members);

@@ -60,10 +60,7 @@ std::unique_ptr<Backend> HostGroup::subgroup(const std::vector<int>& members, co
   std::shared_ptr<std::byte> memory;
   std::uint64_t address = 0;
   if (leads) {
-    const std::size_t bytes = channel_bytes(static_cast<int>(members.size()));
-    memory = endpoint_->allocate(bytes);
-    // The windows at the end need no start value; touching them here would place them.
-    std::memset(memory.get(), 0, bytes - Channel::kWindowBytes * 2 * kLanes * members.size());
+    memory = endpoint_->allocate_zeroed(channel_bytes(static_cast<int>(members.size())));
     address = endpoint_->address_of(memory.get());
   }
   std::vector<std::string> addresses;
