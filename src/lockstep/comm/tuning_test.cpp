@@ -53,8 +53,8 @@ TEST(Tuning, StaysInsideTheLimits) {
 }
 
 TEST(Tuning, FitsIntoTheSegment) {
-  nlohmann::json largest;
-  for (const auto& [key, value] : nlohmann::json::parse(Tuning{}.json()).items()) largest[key] = UINT64_MAX;
+  nlohmann::json largest = nlohmann::json::parse(Tuning{}.json());
+  for (auto& value : largest) value = UINT64_MAX;
   EXPECT_LT(Tuning::from_json(largest.dump()).json().size(), sizeof(SegmentHeader::calibration));
 }
 
