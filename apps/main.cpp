@@ -1,6 +1,7 @@
 // The program `lockstep`: reads the command line and turns what goes wrong into one
 // line and an exit code.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <span>
@@ -94,7 +95,10 @@ int run(std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return run({argv + std::min(argc, 1), argv + argc});
+    const int code = run({argv + std::min(argc, 1), argv + argc});
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      lockstep::fail_errno("cannot write standard output", errno);
+    return code;
   } catch (const std::exception& exception) {
     const lockstep::Error error = lockstep::as_error(exception);
     fmt::print(stderr, "lockstep: {}\n", error.what());

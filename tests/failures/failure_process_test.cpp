@@ -16,7 +16,7 @@ namespace lockstep::test {
 namespace {
 
 constexpr int kRanks = 3;
-// What the launcher promises, see communication in DESIGN.md.
+// What the launcher promises, see "How soon" in docs/launch.md.
 constexpr double kDisagreement_s = 2;
 constexpr double kDeath_s = 1;
 constexpr double kTimeout_s = 2;

@@ -230,22 +230,23 @@ Work Communicator::issue(Request&& request, std::initializer_list<const Contiguo
 // ---- reductions ----------------------------------------------------------------------------------
 
 Work Communicator::all_reduce_(const at::Tensor& tensor, ReduceOp op, CallOptions options) {
-  return all_reduce(tensor, op, options, 0);
+  return all_reduce(tensor, op, options, {});
 }
 
-Work Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, int shards) {
+Work Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, Meaning meaning) {
   check(tensor, "the tensor of all_reduce_");
   check_reducible(tensor.scalar_type(), op);
   const Contiguous buffer(tensor, Contiguous::Use::Write);
   Request request = prepare(Collective::AllReduce, tensor, tensor.numel(), options);
   request.descriptor.op = op;
-  if (shards > 0) request.descriptor.root = static_cast<std::int16_t>(shards);  // ranks must mean the same number
+  if (meaning.shards > 0) request.descriptor.root = static_cast<std::int16_t>(meaning.shards);
+  request.descriptor.blocks = meaning.blocks;
   request.output = buffer.bytes();
   return issue(std::move(request), {&buffer});
 }
 
 Work Communicator::together(const std::vector<at::Tensor>& tensors,
-                            const std::function<Work(const at::Tensor&)>& call) {
+                            const std::function<Work(const at::Tensor&, Meaning)>& call) {
   if (tensors.empty()) return {};
   std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
   for (const auto& tensor : tensors) {
@@ -254,10 +255,13 @@ Work Communicator::together(const std::vector<at::Tensor>& tensors,
   }
   Work all;
   for (const auto& [type, group] : by_type) {
-    std::int64_t elements = 0;
-    for (const auto& tensor : group) elements += tensor.numel();
+    std::vector<std::int64_t> counts;
+    for (const auto& tensor : group) counts.push_back(tensor.numel());
+    const std::int64_t elements = sum(counts);
+    Meaning meaning;
+    if (counts.size() > 1) meaning.blocks = hash_of_blocks(counts);
     if (adjacent(group)) {
-      all.add(call(group[0].as_strided({elements}, {1}, group[0].storage_offset())));
+      all.add(call(group[0].as_strided({elements}, {1}, group[0].storage_offset()), meaning));
       continue;
     }
     at::Tensor flat = empty({elements}, type);
@@ -269,7 +273,7 @@ Work Communicator::together(const std::vector<at::Tensor>& tensors,
       parts.emplace_back(tensor, part);
       at += tensor.numel();
     }
-    Work work = call(flat);
+    Work work = call(flat, meaning);
     work.after([parts] {
       for (const auto& [tensor, part] : parts) copy_values(tensor, part);
     });
@@ -279,11 +283,13 @@ Work Communicator::together(const std::vector<at::Tensor>& tensors,
 }
 
 Work Communicator::all_reduce_(const std::vector<at::Tensor>& tensors, ReduceOp op, CallOptions options) {
-  return together(tensors, [&](const at::Tensor& flat) { return all_reduce_(flat, op, options); });
+  return together(tensors,
+                  [&](const at::Tensor& flat, Meaning meaning) { return all_reduce(flat, op, options, meaning); });
 }
 
 Work Communicator::broadcast_(const std::vector<at::Tensor>& tensors, int root, CallOptions options) {
-  return together(tensors, [&](const at::Tensor& flat) { return broadcast_(flat, root, options); });
+  return together(tensors,
+                  [&](const at::Tensor& flat, Meaning meaning) { return broadcast(flat, root, options, meaning); });
 }
 
 Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector<at::Tensor>& shards, ReduceOp op,
@@ -321,7 +327,7 @@ Work Communicator::all_reduce_shards(const at::Tensor& result, const std::vector
   reduce_tree(reduction, {0, mine}, leaves, inputs, Stage::Elements, {&partial_output, 1}, Stage::Partials,
               partial.numel());
 
-  Work work = all_reduce(partial, op == ReduceOp::Avg ? ReduceOp::Sum : op, options, mine * share);
+  Work work = all_reduce(partial, op == ReduceOp::Avg ? ReduceOp::Sum : op, options, {.shards = mine * share});
   work.after([result, partial, reduction] {
     const at::Tensor finished = contiguous_values(result);
     const void* const input = partial.data_ptr();
@@ -366,10 +372,15 @@ Work Communicator::reduce_(const at::Tensor& tensor, ReduceOp op, int root, Call
 // ---- moving data ----------------------------------------------------------------------------------
 
 Work Communicator::broadcast_(const at::Tensor& tensor, int root, CallOptions options) {
+  return broadcast(tensor, root, options, {});
+}
+
+Work Communicator::broadcast(const at::Tensor& tensor, int root, const CallOptions& options, Meaning meaning) {
   check(tensor, "the tensor of broadcast_");
   check_peer(root, "root");
   const Contiguous buffer(tensor, Contiguous::Use::Write);
   Request request = prepare(Collective::Broadcast, tensor, tensor.numel(), options);
+  request.descriptor.blocks = meaning.blocks;
   request.descriptor.root = static_cast<std::int16_t>(root);
   request.output = buffer.bytes();
   return issue(std::move(request), {&buffer});

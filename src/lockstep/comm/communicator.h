@@ -117,8 +117,13 @@ class Communicator {
   class Contiguous;
   Work issue(Request&& request, std::initializer_list<const Contiguous*> tensors);
   bool idle(Lane lane) const noexcept;
-  /// `shards`: of all ranks together, where all_reduce_shards calls it.
-  Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, int shards);
+  /// What ranks must mean alike beside what the tensor itself says.
+  struct Meaning {
+    int shards = 0;            // of all ranks together, in all_reduce_shards
+    std::uint16_t blocks = 0;  // see Descriptor: how a group of tensors is cut
+  };
+  Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CallOptions& options, Meaning meaning);
+  Work broadcast(const at::Tensor& tensor, int root, const CallOptions& options, Meaning meaning);
   Request prepare(Collective collective, const at::Tensor& tensor, std::int64_t count,
                   const CallOptions& options) const;
   void check(const at::Tensor& tensor, const char* what) const;
@@ -126,7 +131,7 @@ class Communicator {
   void check_same_type(const at::Tensor& output, const at::Tensor& input) const;
   void check_own_count(const std::vector<std::int64_t>& counts, const at::Tensor& tensor, const char* what) const;
   /// Calls `call` once per type in `tensors`, with all tensors of that type as one.
-  Work together(const std::vector<at::Tensor>& tensors, const std::function<Work(const at::Tensor&)>& call);
+  Work together(const std::vector<at::Tensor>& tensors, const std::function<Work(const at::Tensor&, Meaning)>& call);
   std::vector<std::int64_t> block_counts(std::vector<std::int64_t> counts, std::int64_t elements,
                                          const char* what) const;
 

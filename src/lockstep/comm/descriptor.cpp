@@ -77,7 +77,9 @@ std::string describe_disagreement(int my_rank, const Descriptor& mine, int their
   std::string my_text = mine.text(), their_text = theirs != nullptr ? theirs->text() : "something else at that point";
   if (my_text == their_text && mine.blocks != theirs->blocks) {
     return fmt::format(
-        "rank {} and rank {} both called {}, with other counts of the blocks; pass the same counts on all ranks",
+        "rank {} and rank {} both called {}, with other counts of the blocks; pass the same counts, or tensors of the "
+        "same "
+        "sizes, on all ranks",
         my_rank, their_rank, my_text);
   }
   if (my_text == their_text) {

@@ -223,6 +223,12 @@ TEST_P(Failure, OtherCountsOfTheBlocks) {
                         [](Communicator& group, std::vector<std::int64_t> counts) {
                           at::Tensor output = ones(counts[static_cast<std::size_t>(group.rank())]);
                           group.scatter(output, ones(at::tensor(counts).sum().item<std::int64_t>()), 0, counts).wait();
+                        },
+                        [](Communicator& group, std::vector<std::int64_t> counts) {
+                          group.all_reduce_({ones(counts.front()), ones(counts.back())}, ReduceOp::Sum).wait();
+                        },
+                        [](Communicator& group, std::vector<std::int64_t> counts) {
+                          group.broadcast_({ones(counts.front()), ones(counts.back())}, 0).wait();
                         }};
   for (const auto& call : calls) {
     for (const std::int64_t count : {std::int64_t{3}, kLarge / 8}) {

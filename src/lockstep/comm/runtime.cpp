@@ -169,8 +169,8 @@ void Runtime::write_trace() {
     const bool one_host = world_->size == world_->local_size;
     const auto offsets = one_host ? std::vector<std::int64_t>() : clock_offsets(*communicator_);
     if (rank() == 0) profile::write_trace(*path, blobs, offsets);
-  } catch (const Error& error) {
-    log().error("the trace {} was not written: {}", *path, error.what());
+  } catch (Error& error) {
+    end_now(error.during("writing the trace of all ranks"));
   }
 }
 

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -623,6 +624,25 @@ TEST(File, WriteWholeReplacesOrThrows) {
             "cannot write /no/such/folder/file: No such file or directory");
   EXPECT_NE(message_of([&] { write_whole(root.path(), "x"); }, Fault::Io).find(root.path()), std::string::npos);
   EXPECT_EQ(files_in(root), 1);
+}
+
+TEST(File, BehindALinkOrAPipeIsWrittenNotReplaced) {
+  const Folder root;
+  const std::string file = root.path() + "/file", link = root.path() + "/link", pipe = root.path() + "/pipe";
+  std::ofstream(file) << "old";
+  ASSERT_EQ(symlink(file.c_str(), link.c_str()), 0);
+  write_whole(link, "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(text_in(file), "new");
+
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const FileDescriptor reader(open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  check_can_write(pipe);
+  write_whole(pipe, "through");
+  char received[8] = {};
+  EXPECT_EQ(read(reader.get(), received, sizeof received), 7);
+  EXPECT_STREQ(received, "through");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 TEST(File, InPiecesLeavesNothingWithoutCommit) {

@@ -11,12 +11,34 @@
 
 namespace lockstep {
 
-void check_can_write(const std::string& path) {
-  namespace fs = std::filesystem;
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What lies behind `path`, whether it is there or not.
+std::string behind_links(const std::string& path) {
   std::error_code ignored;
-  const fs::path folder = fs::absolute(path, ignored).parent_path();
-  // The file itself may be read-only: it is replaced, not changed.
-  if (path.empty() || fs::is_directory(path, ignored) || access(folder.c_str(), W_OK | X_OK) != 0) {
+  const fs::path target = fs::weakly_canonical(path, ignored);
+  return target.empty() ? path : target.string();
+}
+
+/// A pipe, a device, a socket.
+bool is_special(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_other(path, ignored);
+}
+
+}  // namespace
+
+void check_can_write(const std::string& path) {
+  std::error_code ignored;
+  const std::string target = behind_links(path);
+  const fs::path folder = fs::absolute(target, ignored).parent_path();
+  // An ordinary file may be read-only: it is replaced, not changed.
+  const bool possible = is_special(target)
+                            ? access(target.c_str(), W_OK) == 0
+                            : !fs::is_directory(target, ignored) && access(folder.c_str(), W_OK | X_OK) == 0;
+  if (path.empty() || !possible) {
     fail(Fault::Usage, "cannot write " + path + ": name a file in a folder that exists and is yours");
   }
 }
@@ -28,12 +50,15 @@ void write_whole(const std::string& path, std::string_view text) {
 }
 
 WholeFile::WholeFile(const std::string& path)
-    : path_(path), aside_(path + ".part" + std::to_string(getpid())), out_(aside_, std::ios::binary | std::ios::trunc) {
+    : path_(path),
+      target_(behind_links(path)),
+      aside_(is_special(target_) ? target_ : target_ + ".part" + std::to_string(getpid())),
+      out_(aside_, std::ios::binary | std::ios::trunc) {
   check();
 }
 
 WholeFile::~WholeFile() {
-  if (!committed_) (void)std::remove(aside_.c_str());
+  if (!committed_ && aside_ != target_) (void)std::remove(aside_.c_str());
 }
 
 void WholeFile::write(std::string_view text) {
@@ -44,7 +69,8 @@ void WholeFile::write(std::string_view text) {
 void WholeFile::commit() {
   out_.close();
   check();
-  if (std::rename(aside_.c_str(), path_.c_str()) != 0) fail_errno("cannot write " + path_, errno);
+  if (aside_ != target_ && std::rename(aside_.c_str(), target_.c_str()) != 0)
+    fail_errno("cannot write " + path_, errno);
   committed_ = true;
 }
 

@@ -1,7 +1,8 @@
 // lockstep/core/file.h
 //
 // Files that are written as a whole: under another name first and then renamed, so
-// that a reader never sees half of one, and a failure leaves the old one alone.
+// that a reader never sees half of one, and a failure leaves the old one alone. Through
+// a link the file behind it is written; a pipe or a device is written to, not replaced.
 #pragma once
 
 #include <fstream>
@@ -30,7 +31,8 @@ class WholeFile {
   void check() const;
 
   std::string path_;
-  std::string aside_;
+  std::string target_;  // behind links
+  std::string aside_;   // the target itself if it is no ordinary file
   std::ofstream out_;
   bool committed_ = false;
 };
