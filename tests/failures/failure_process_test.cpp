@@ -125,6 +125,27 @@ TEST(Processes, OfWhichOneIsStoppedOrStuckInUserCode) {
   }
 }
 
+// No collective waits for it any more.
+TEST(Processes, OfWhichOneIsStoppedAfterItsLastCollective) {
+  Misbehaving misbehaving(launch("stopped_late", 0));
+  expect_told(misbehaving, kTimeout_s + kGrace_s + kDisagreement_s,
+              {"lockstep: rank 0 (process ", "has not ended, stopped for ", "in span 'tidy up'"});
+  EXPECT_EQ(misbehaving.expect_nothing_left(), 1);
+}
+
+TEST(Processes, OfWhichOneTakesItsTimeToEnd) {
+  Background run(launch("slow_end", 0));
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(occurrences(run.errors(), "lockstep: warning: rank 0 (process "), 1) << run.errors();
+  EXPECT_TRUE(has(run.errors(), "has not ended, in span 'tidy up' for ")) << run.errors();
+}
+
+TEST(Processes, OfWhichTheOutputIsLost) {
+  Background run({"sh", "-c", std::string(LOCKSTEP_PROGRAM) + " launch -n 2 -- echo result > /dev/full"});
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_TRUE(has(run.errors(), "lockstep: standard output was lost: No space left on device")) << run.errors();
+}
+
 TEST(Processes, OfAnotherVersionThanTheLauncher) {
   Misbehaving misbehaving(launch("other_version"));
   EXPECT_EQ(misbehaving.expect_nothing_left(), 2);

@@ -103,6 +103,19 @@ const std::map<std::string, Mode> kModes = {
        usleep(300'000);  // until the span is on the status page
        raise(SIGSTOP);
      }}},
+    {"stopped_late",
+     {[](Communicator&) {
+        const lockstep::profile::Span span("tidy up");
+        usleep(300'000);
+        raise(SIGSTOP);
+      },
+      [](Communicator&) {}}},
+    {"slow_end",
+     {[](Communicator&) {
+        const lockstep::profile::Span span("tidy up");
+        usleep(4'000'000);
+      },
+      [](Communicator&) {}}},
     {"loop", {loop, loop}},
 };
 

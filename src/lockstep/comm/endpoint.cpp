@@ -17,6 +17,7 @@
 #include "lockstep/comm/tensor_values.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/log.h"
 #include "lockstep/profile/span.h"
 
 namespace lockstep::comm {
@@ -134,9 +135,15 @@ void Endpoint::examine(Operation& operation) const {
   operation.backend.examine(operation);
 
   const double waited_s = static_cast<double>(now - operation.waiting_since_ns) * 1e-9;
-  // A rank may take its time between its last collective and its end.
-  if (options_.timeout_s <= 0 || waited_s < options_.timeout_s || descriptor.ends_run()) return;
+  if (options_.timeout_s <= 0 || waited_s < options_.timeout_s) return;
   std::string who = operation.backend.absentees(operation);
+  if (descriptor.ends_run()) {
+    // A rank may take its time between its last collective and its end.
+    if (!operation.named_stragglers)
+      log().warn("rank {} has waited {:.1f} s for the end of the run: {}", options_.world_rank, waited_s, who);
+    operation.named_stragglers = true;
+    return;
+  }
   if (who.empty()) who = "every rank has called it, but it does not end";
   fail_for_all(
       fmt::format("rank {} has waited {:.1f} s in {}: {}", options_.world_rank, waited_s, descriptor.text(), who));

@@ -95,6 +95,7 @@ struct Rank {
   LineForwarder output;
   LineForwarder errors;
   std::optional<ChildProcess::End> end;
+  bool straggles = false;  // and was named for it
 
   Rank(const ChildOptions& options, const Guardian& guardian, Outlets& outlets, const std::string& prefix)
       : process(options, guardian),
@@ -108,7 +109,8 @@ class LaunchedRun {
       : signals_(signals),
         guardian_{guardian},
         file_(Segment::create(plan.ranks)),
-        segment_(Segment::attach(file_.get())) {
+        segment_(Segment::attach(file_.get())),
+        timeout_s_(plan.timeout_s) {
     copy_tuning(plan.ranks);
     start(plan, restart);
   }
@@ -123,6 +125,7 @@ class LaunchedRun {
         pass_on(signal);
       }
       notice_ends();
+      notice_stragglers();
       notice_abort();
       keep_deadlines();
       forward_output();
@@ -130,7 +133,10 @@ class LaunchedRun {
     for (const auto& rank : ranks_) rank.process.signal_group(SIGKILL);
     orphans_.end();
     drain();
-    return {exit_code(), stopping_signal_ != 0};
+    const int lost = outlets_.output().lost();
+    if (lost != 0) say(fmt::format("standard output was lost: {}", std::strerror(lost)));
+    const int code = exit_code();
+    return {lost != 0 && code == 0 ? exit_code::kFailed : code, stopping_signal_ != 0};
   }
 
  private:
@@ -246,6 +252,7 @@ class LaunchedRun {
       if (end.code != exit_code::kDone && first_code_ == 0) first_code_ = end.code;
       segment_->status(rank).phase = static_cast<std::uint32_t>(RankPhase::Left);
       segment_->notify();
+      last_good_end_ = Clock::now();
       return;
     }
     notice_abort();
@@ -268,6 +275,29 @@ class LaunchedRun {
     if (!page.span.empty()) text += fmt::format(" in span '{}'", page.span.get());
     if (!page.waiting_for.empty()) text += fmt::format(" while waiting in {}", page.waiting_for.get());
     return text;
+  }
+
+  /// Ranks that others have left alone for long: no collective waits for them any more. One that
+  /// is stopped fails the run; one that computes is named, once, and waited for.
+  void notice_stragglers() {
+    const auto now = Clock::now();
+    if (!last_good_end_ || timeout_s_ <= 0 || failed_ ||
+        std::chrono::duration<double>(now - *last_good_end_).count() < timeout_s_) {
+      return;
+    }
+    for (int rank = 0; rank < segment_->ranks(); ++rank) {
+      const StatusPage& page = segment_->status(rank);
+      Rank& process = ranks_[static_cast<std::size_t>(rank)];
+      if (process.end || static_cast<RankPhase>(page.phase.load()) != RankPhase::Joined) continue;
+      const std::string place = fmt::format("rank {} (process {}) has not ended, {}", rank, page.pid.load(),
+                                            describe_place(page, monotonic_ns()));
+      if (seems_stopped(page, monotonic_ns())) {
+        set_first_cause(rank, exit_code::kFailed, place);
+      } else if (!process.straggles) {
+        process.straggles = true;
+        say(fmt::format("warning: {}; the others are waiting for its end", place));
+      }
+    }
   }
 
   void set_first_cause(int rank, int code, const std::string& message) {
@@ -356,6 +386,8 @@ class LaunchedRun {
   Outlets outlets_;
   std::deque<Rank> ranks_;
 
+  double timeout_s_;
+  std::optional<Clock::time_point> last_good_end_;
   int stopping_signal_ = 0;  // the first of the user's that ends the run
   bool failed_ = false;
   std::string first_failure_;

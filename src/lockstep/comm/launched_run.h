@@ -17,6 +17,7 @@ namespace lockstep::comm {
 struct LaunchPlan {
   int ranks = 1;
   bool prefix = false;
+  double timeout_s = 0;  // how long ranks that have ended wait for a word of the others; 0: for ever
   std::vector<std::string> command;
   std::vector<CpuSlot> places;  // by rank; no CPUs: not bound
   std::vector<std::pair<std::string, std::string>> environment;

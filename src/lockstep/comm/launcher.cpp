@@ -15,6 +15,7 @@
 #include "lockstep/comm/mpirun.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/comm/signal_inbox.h"
+#include "lockstep/comm/world.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
@@ -79,6 +80,8 @@ LaunchPlan plan_of(const LaunchOptions& options) {
   plan.prefix = options.prefix;
   plan.places = places(options, plan.ranks);
   plan.environment = launch_environment(options, plan.ranks);
+  plan.timeout_s =
+      options.timeout_s.value_or(environment::get_seconds(environment::kTimeout, WorldOptions{}.timeout_s));
   return plan;
 }
 

@@ -54,6 +54,7 @@ class Operation {
   std::atomic<bool> abandoned{false};
   std::int64_t waiting_since_ns = 0;  // 0: has not waited long enough to matter
   std::int64_t examined_ns = 0;
+  bool named_stragglers = false;              // the end of the run: whom it waits for was said
   std::optional<profile::Interval> interval;  // on the communication thread, for the trace
 
   /// Runs to the next point where it must wait. False if it is still waiting there.

@@ -45,6 +45,7 @@ void Outlet::flush() {
       break;
     } else if (errno != EINTR) {
       closed_ = true;
+      if (errno != EPIPE) lost_ = errno;
     }
   }
   if (closed_) gone_ = kept_.size();

@@ -26,8 +26,10 @@ class Outlet {
   bool empty() const noexcept { return gone_ == kept_.size(); }
   /// So much is kept that whoever puts should wait.
   bool full() const noexcept;
-  /// Nobody reads the stream any more.
+  /// Nothing is written to the stream any more.
   bool closed() const noexcept { return closed_; }
+  /// Why, as an errno: what was put is lost. 0: nobody reads it, or all is well.
+  int lost() const noexcept { return lost_; }
   std::size_t written_bytes() const noexcept { return written_bytes_; }
   /// What to wait for before flush(); a negative descriptor: nothing.
   pollfd wanted() const noexcept { return {empty() ? -1 : descriptor(), POLLOUT, 0}; }
@@ -41,6 +43,7 @@ class Outlet {
   bool is_file_ = false;
   bool is_socket_ = false;
   bool closed_ = false;
+  int lost_ = 0;
   std::string kept_;
   std::size_t gone_ = 0;  // bytes at its front that are written
   std::size_t written_bytes_ = 0;
