@@ -20,6 +20,7 @@
 #include "lockstep/comm/tuning.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
 #include "process.h"
 
@@ -113,6 +114,7 @@ void say(const char* key, std::size_t before, std::size_t now) {
 void run(const Options& options) {
   const int ranks = options.ranks.value_or(std::min(static_cast<int>(usable_cpus().size()), comm::kMostRanksOfHost));
   if (ranks < 2) fail(Fault::Usage, "calibration needs at least 2 ranks, and there is one usable CPU: use -n 2");
+  cache_folder();  // better now than after minutes of measuring
   fmt::print("measuring {} ranks on {}\n", ranks, machine().host);
   std::fflush(stdout);
   const Bench bench(ranks, options.rounds);

@@ -17,8 +17,8 @@
 namespace lockstep::comm {
 namespace {
 
-std::string cache_file(int local_ranks) {
-  return fmt::format("{}/tuning-{}-{}-ranks.json", cache_folder(), machine().host, local_ranks);
+std::string cache_file(const std::string& folder, int local_ranks) {
+  return fmt::format("{}/tuning-{}-{}-ranks.json", folder, machine().host, local_ranks);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Tuning Tuning::from_json(const std::string& text) {
 
 std::optional<Tuning> cached_tuning(int local_ranks) {
   if (const auto given = environment::get(environment::kTuning)) return Tuning::from_json(*given);
-  std::ifstream file(cache_file(local_ranks));
+  std::ifstream file(cache_file(cache_path(), local_ranks));
   if (!file) return std::nullopt;
   std::ostringstream text;
   text << file.rdbuf();
@@ -60,7 +60,7 @@ std::optional<Tuning> cached_tuning(int local_ranks) {
 }
 
 std::string cache_tuning(int local_ranks, const Tuning& tuning) {
-  const std::string path = cache_file(local_ranks);
+  const std::string path = cache_file(cache_folder(), local_ranks);
   write_whole(path, tuning.json() + "\n");
   return path;
 }

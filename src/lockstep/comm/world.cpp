@@ -99,6 +99,7 @@ void load_plugins() noexcept {
 
 World make_world(const std::string& name, const WorldOptions& options) {
   if ((name == "mpi" || name == "hier") && !WorldRegistry::instance().contains(name)) load_mpi_plugin();
+  if (!WorldRegistry::instance().contains(name)) load_plugins();  // to propose theirs, too
   return WorldRegistry::instance().at("back-end", name)(options);
 }
 

@@ -25,12 +25,17 @@ std::filesystem::path cache_root() {
 
 }  // namespace
 
+std::string cache_path() { return (cache_root() / "lockstep").string(); }
+
 std::string cache_folder() {
-  const auto folder = cache_root() / "lockstep";
+  const std::string folder = cache_path();
   std::error_code code;
   std::filesystem::create_directories(folder, code);
-  if (code) fail(Fault::Io, "cannot create the cache folder " + folder.string() + ": " + code.message());
-  return folder.string();
+  if (code) {
+    fail(Fault::Io, "cannot create the cache folder " + folder + ": " + code.message() +
+                        "; set XDG_CACHE_HOME to a folder that you can write");
+  }
+  return folder;
 }
 
 std::filesystem::path own_program() {

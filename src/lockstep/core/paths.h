@@ -8,7 +8,9 @@
 
 namespace lockstep {
 
-/// "$XDG_CACHE_HOME/lockstep" or "~/.cache/lockstep"; created if absent.
+/// "$XDG_CACHE_HOME/lockstep" or "~/.cache/lockstep", whether it is there or not.
+std::string cache_path();
+/// The same, created if absent: for whoever writes into it.
 std::string cache_folder();
 
 /// The file that this process runs.
