@@ -16,10 +16,8 @@ constexpr const char kExamples[] = R"(Examples:
 A rank that fails or is killed ends the run at once, with its cause and exit code.
 Ctrl-C goes to every rank; the second one kills.)";
 
-constexpr const char kStarter[] = "launched-by-mpirun";
-
 void add_starter(CLI::App& app, const std::vector<std::string>& program) {
-  auto* command = app.add_subcommand(kStarter, "Run a program as the rank that mpirun says");
+  auto* command = app.add_subcommand(kMpirunStarter, "Run a program as the rank that mpirun says");
   command->group("");  // hidden: only `launch --hosts` starts it
   command->callback([&program] { comm::become_program(program); });
 }
@@ -44,7 +42,7 @@ void add_launch(CLI::App& app, const std::vector<std::string>& program) {
   command->add_flag("--prefix", options->prefix, "Put [rank] in front of every line of output");
   command->callback([options, &program] {
     options->command = program;
-    options->starter = {own_program(), kStarter, "--"};
+    options->starter = {own_program(), kMpirunStarter, "--"};
     end_with(comm::launch(*options));
   });
   add_starter(app, program);

@@ -62,7 +62,7 @@ int run(std::vector<std::string> arguments) {
   using namespace lockstep::apps;
   // What follows "--" belongs to another program: it is passed on as it is, unread.
   std::vector<std::string> program;
-  if (!arguments.empty() && (arguments.front() == "launch" || arguments.front() == "launched-by-mpirun")) {
+  if (!arguments.empty() && (arguments.front() == "launch" || arguments.front() == kMpirunStarter)) {
     const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
     if (dashes != arguments.end()) {
       program.assign(dashes + 1, arguments.end());

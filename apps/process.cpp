@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/core/arguments.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
 
@@ -83,9 +84,7 @@ struct Child {
 };
 
 Child start(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const auto arguments = arguments_of(command);
 
   int output[2], errors[2];
   if (pipe2(output, O_CLOEXEC) != 0) fail_errno("cannot make a pipe", errno);

@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/launcher.h"
+#include "lockstep/core/arguments.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/paths.h"
@@ -50,9 +51,7 @@ void run_ranks(const Options& options) {
   const std::vector<std::string> command = {
       own_program(),           "bench",   "allreduce", "-n", "2", "--rounds", "3", "--sizes",
       "1KiB,64KiB,1MiB,16MiB", "--peers", names};
-  std::vector<char*> arguments;
-  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const auto arguments = arguments_of(command);
   execv(arguments[0], arguments.data());
   fail_errno("cannot run " + command[0], errno);
 }

@@ -14,6 +14,8 @@
 #include <iterator>
 #include <thread>
 
+#include "lockstep/core/arguments.h"
+
 namespace lockstep::test {
 namespace {
 
@@ -53,9 +55,7 @@ Background::Background(const std::vector<std::string>& command, const std::strin
   fcntl(errors_.get(), F_SETFL, O_APPEND);
   static int started = 0;
   mark_ = std::string(kMark) + "=" + std::to_string(getpid()) + "-" + std::to_string(++started);
-  std::vector<char*> arguments;
-  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const auto arguments = arguments_of(command);
   pid_ = fork();
   if (pid_ != 0) return;
   dup2(open(input.c_str(), O_RDONLY), STDIN_FILENO);

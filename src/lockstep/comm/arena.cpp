@@ -7,18 +7,15 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/pages.h"
 #include "lockstep/core/error.h"
 
 namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kUnit = 128;
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 // Giving pages back costs a fault each when they are used again.
 constexpr std::size_t kGiveBackBytes = std::size_t{16} << 20;
-
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/comm/pages.h"
+
 namespace lockstep::comm {
 namespace {
 
@@ -16,19 +18,16 @@ std::size_t slot_lines(int ranks) {
 std::size_t lines_bytes(int ranks) { return sizeof(LaneLine) * kLanes * static_cast<std::size_t>(ranks); }
 std::size_t pairs_bytes(int ranks) { return sizeof(PairLine) * static_cast<std::size_t>(ranks) * ranks; }
 std::size_t blocks_bytes(int ranks) {
-  return (sizeof(OfferedBlock) * kLanes * static_cast<std::size_t>(ranks) * ranks + kLine - 1) / kLine * kLine;
+  return round_up(sizeof(OfferedBlock) * kLanes * static_cast<std::size_t>(ranks) * ranks, kLine);
 }
 std::size_t slots_bytes(int ranks) {
   return sizeof(SlotLine) * slot_lines(ranks) * 2 * static_cast<std::size_t>(ranks) * ranks;
 }
 
-constexpr std::size_t kPage = 4096;
-
 // Everything before the windows, which start on a page of their own.
 std::size_t front_bytes(int ranks, std::size_t issued_bytes) {
-  const std::size_t bytes =
-      kLine + lines_bytes(ranks) + pairs_bytes(ranks) + issued_bytes + blocks_bytes(ranks) + slots_bytes(ranks);
-  return (bytes + kPage - 1) / kPage * kPage;
+  return round_up(
+      kLine + lines_bytes(ranks) + pairs_bytes(ranks) + issued_bytes + blocks_bytes(ranks) + slots_bytes(ranks), kPage);
 }
 
 }  // namespace

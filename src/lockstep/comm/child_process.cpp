@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/core/arguments.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 
@@ -35,13 +36,6 @@ struct Refusal {
   int error_number = 0;
   bool binding = false;
 };
-
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
 
 [[noreturn]] void refuse(int to, Refusal refusal) {
   (void)!write(to, &refusal, sizeof refusal);
@@ -71,8 +65,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }  // namespace
 
 ChildProcess::ChildProcess(const ChildOptions& options, const Guardian& guardian) {
-  const auto arguments = pointers(options.command);
-  const auto environment = pointers(options.environment);
+  const auto arguments = arguments_of(options.command);
+  const auto environment = arguments_of(options.environment);
   Pipe output, errors, refusals;
   const pid_t parent = getpid();
   const pid_t pid = fork();

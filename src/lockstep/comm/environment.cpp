@@ -1,6 +1,8 @@
 #include "lockstep/comm/environment.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -13,6 +15,18 @@ std::optional<std::string> get(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == 0) return std::nullopt;
   return value;
+}
+
+bool speaks_for_host() {
+  for (const char* name : {kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                           get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
+    const auto place = get(name);
+    if (!place) continue;
+    if (*place == "0") return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return false;
+  }
+  return true;
 }
 
 int get_int(const char* name, int fallback, int lowest, int highest) {

@@ -26,6 +26,9 @@ inline constexpr const char kLostAfter[] = "LOCKSTEP_LOST_AFTER";  // seconds of
 inline constexpr const char kRanksPerHost[] = "LOCKSTEP_RANKS_PER_HOST";
 
 std::optional<std::string> get(const char* name);
+/// Before the ranks have met: whether this process shall say what is wrong for all of its host. The
+/// others give the first one the time: a process manager ends all when one ends badly.
+bool speaks_for_host();
 /// Fails with Fault::Usage if it is set to something else than a number in the range.
 int get_int(const char* name, int fallback, int lowest, int highest);
 double get_seconds(const char* name, double fallback);

@@ -2,8 +2,9 @@
 //
 // A small process that outlives ours if ours is killed, and then kills the process
 // groups it was told of, and the processes with our mark in their environment: those
-// may have left their group, and with us the parent that would find them. It sits in a session of its own and no signal
-// but SIGKILL ends it, so neither Ctrl-C nor a kill of our whole group takes it along.
+// may have left their group, and with us the parent that would find them. It sits in
+// a session of its own and no signal but SIGKILL ends it, so neither Ctrl-C nor a kill
+// of our whole group takes it along.
 #pragma once
 
 #include <sys/types.h>

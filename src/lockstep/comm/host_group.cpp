@@ -4,23 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/all_ranks.h"
 #include "lockstep/comm/slot_exchange.h"
 
 namespace lockstep::comm {
-namespace {
-
-std::vector<int> everyone(int ranks) {
-  std::vector<int> members(static_cast<std::size_t>(ranks));
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
-
-}  // namespace
-
 Slice slice_of(std::int64_t count, int parts, int index, std::size_t element_bytes) noexcept {
   const std::int64_t per_line = std::max<std::int64_t>(1, 64 / static_cast<std::int64_t>(element_bytes));
   const std::int64_t lines = (count + per_line - 1) / per_line;
@@ -29,7 +19,7 @@ Slice slice_of(std::int64_t count, int parts, int index, std::size_t element_byt
 }
 
 HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint)
-    : HostGroup(endpoint, everyone(endpoint->segment().ranks()), endpoint->segment().world_channel(), nullptr) {}
+    : HostGroup(endpoint, all_ranks(endpoint->segment().ranks()), endpoint->segment().world_channel(), nullptr) {}
 
 HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint, std::vector<int> members, std::byte* channel,
                      std::shared_ptr<std::byte> owner)

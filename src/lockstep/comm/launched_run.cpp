@@ -289,11 +289,13 @@ class LaunchedRun {
       const StatusPage& page = segment_->status(rank);
       Rank& process = ranks_[static_cast<std::size_t>(rank)];
       if (process.end || static_cast<RankPhase>(page.phase.load()) != RankPhase::Joined) continue;
+      const bool stopped = seems_stopped(page, monotonic_ns());
+      if (!stopped && process.straggles) continue;
       const std::string place = fmt::format("rank {} (process {}) has not ended, {}", rank, page.pid.load(),
                                             describe_place(page, monotonic_ns()));
-      if (seems_stopped(page, monotonic_ns())) {
+      if (stopped) {
         set_first_cause(rank, exit_code::kFailed, place);
-      } else if (!process.straggles) {
+      } else {
         process.straggles = true;
         say(fmt::format("warning: {}; the others are waiting for its end", place));
       }

@@ -4,17 +4,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/launched_run.h"
 #include "lockstep/comm/segment.h"
+#include "lockstep/core/arguments.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
@@ -55,9 +54,7 @@ void forget_to_be_a_rank() {
 }
 
 void become(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const auto arguments = arguments_of(command);
   std::fflush(nullptr);
   execvp(arguments[0], arguments.data());
 }
@@ -140,11 +137,7 @@ void become_program(const std::vector<std::string>& command) {
   setenv(environment::kRestart, "0", 1);
   become(command);
   const int reason = errno;
-  // One rank of the host says it. The others give it the time: mpirun ends all when one ends.
-  if (environment::get(environment::kLocalRank) != "0") {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    _exit(exit_code::kUsage);
-  }
+  if (!environment::speaks_for_host()) _exit(exit_code::kUsage);
   fail(Fault::Usage, fmt::format("cannot run '{}': {}", command[0], std::strerror(reason)));
 }
 

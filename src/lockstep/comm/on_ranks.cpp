@@ -1,9 +1,8 @@
 #include "lockstep/comm/on_ranks.h"
 
-#include <numeric>
-
 #include <gtest/gtest.h>
 
+#include "lockstep/comm/all_ranks.h"
 #include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/memory_wire.h"
 #include "lockstep/comm/runtime.h"
@@ -73,8 +72,7 @@ void on_hosts(const Ranks& ranks_on_hosts, const std::function<void(Communicator
   const std::vector<int>& hosts = ranks_on_hosts.hosts;
   const HostMap map = HostMap::from(hosts);
   const auto hub = MemoryWire::make_hub();
-  std::vector<int> world_ranks(hosts.size());
-  std::iota(world_ranks.begin(), world_ranks.end(), 0);
+  const std::vector<int> world_ranks = all_ranks(ranks_on_hosts.count);
   std::vector<std::shared_ptr<Segment>> segments;
   for (const auto& ranks : map.ranks) segments.push_back(Segment::for_threads(static_cast<int>(ranks.size())));
 

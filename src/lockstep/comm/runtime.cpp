@@ -53,18 +53,10 @@ WorldOptions options_from_environment() {
   return options;
 }
 
-// Wrong use goes wrong for all of a host before the ranks have met: its first rank says it. The
-// others give it the time: a process manager ends all when one ends badly. Anything else may be
-// the trouble of one rank alone.
+// Wrong use goes wrong for all of a host before the ranks have met. Anything else may be the
+// trouble of one rank alone.
 void say_for_host(const Error& error) {
-  for (const char* name : {environment::kLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                           environment::get("PMIX_RANK") ? "SLURM_LOCALID" : "SLURM_PROCID"}) {
-    const auto place = environment::get(name);
-    if (!place) continue;
-    if (*place == "0" || error.fault() != Fault::Usage) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    return;
-  }
+  if (error.fault() == Fault::Usage && !environment::speaks_for_host()) return;
   fmt::print(stderr, "lockstep: {}\n", error.what());
 }
 

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/comm/channel.h"
+#include "lockstep/comm/pages.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/version.h"
 
@@ -24,10 +25,6 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 struct Layout {
   std::size_t status_at, doorbell_at, channel_at, arenas_at, arena_bytes, total;

@@ -2,10 +2,10 @@
 
 #include <exception>
 #include <mutex>
-#include <numeric>
 #include <thread>
 #include <vector>
 
+#include "lockstep/comm/all_ranks.h"
 #include "lockstep/comm/endpoint.h"
 #include "lockstep/comm/host_group.h"
 #include "lockstep/comm/segment.h"
@@ -36,8 +36,7 @@ void run_as_threads(const std::vector<ThreadPlace>& places, const std::function<
 
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const ThreadRanksOptions& options) {
   const auto segment = Segment::for_threads(ranks);
-  std::vector<int> everyone(static_cast<std::size_t>(ranks));
-  std::iota(everyone.begin(), everyone.end(), 0);
+  const std::vector<int> everyone = all_ranks(ranks);
   std::vector<ThreadPlace> places;
   for (const int rank : everyone) places.push_back({segment, rank});
   run_as_threads(places, [&](int rank) {

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <numeric>
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/all_ranks.h"
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/host_group.h"
 
@@ -42,11 +42,9 @@ World launched_world(const WorldOptions& options) {
     fail(Fault::Usage,
          fmt::format("{}={} but the launcher started {} ranks", environment::kSize, world.size, segment->ranks()));
   }
-  std::vector<int> everyone(static_cast<std::size_t>(world.size));
-  std::iota(everyone.begin(), everyone.end(), 0);
   world.endpoint = std::make_shared<Endpoint>(
       std::move(segment), world.rank,
-      EndpointOptions{world.rank, std::move(everyone), options.timeout_s, options.comm_cpus, false});
+      EndpointOptions{world.rank, all_ranks(world.size), options.timeout_s, options.comm_cpus, false});
   world.backend = std::make_unique<HostGroup>(world.endpoint);
   return world;
 }
@@ -98,8 +96,10 @@ void load_plugins() noexcept {
 }
 
 World make_world(const std::string& name, const WorldOptions& options) {
-  if ((name == "mpi" || name == "hier") && !WorldRegistry::instance().contains(name)) load_mpi_plugin();
-  if (!WorldRegistry::instance().contains(name)) load_plugins();  // to propose theirs, too
+  if (!WorldRegistry::instance().contains(name)) {
+    // An unknown name shall see theirs proposed, too; one of theirs shall hear why it cannot be had.
+    name == "mpi" || name == "hier" ? load_mpi_plugin() : load_plugins();
+  }
   return WorldRegistry::instance().at("back-end", name)(options);
 }
 

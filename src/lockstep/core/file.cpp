@@ -10,7 +10,6 @@
 #include "lockstep/core/error.h"
 
 namespace lockstep {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/all_ranks.h"
 #include "lockstep/comm/control.h"
 #include "lockstep/comm/environment.h"
 #include "lockstep/comm/hier_group.h"
@@ -250,11 +251,9 @@ World mpi_world(const WorldOptions& options, bool one_rank_per_host) {
     };
     wire.aborted = [segment] { return segment->aborted(); };
     wire.memory = segment;
-    std::vector<int> world_ranks(static_cast<std::size_t>(world.size));
-    std::iota(world_ranks.begin(), world_ranks.end(), 0);
     world.backend = std::make_unique<HierGroup>(
         one_rank_per_host ? "mpi" : "hier", std::make_shared<MpiWire>(MPI_COMM_WORLD, std::move(wire)), 1,
-        std::move(local), world.rank, std::move(world_ranks), std::move(host_ids), board);
+        std::move(local), world.rank, all_ranks(world.size), std::move(host_ids), board);
   } else {
     world.backend = std::move(local);  // one host: shared memory is all it takes
   }
