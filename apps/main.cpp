@@ -34,10 +34,34 @@ std::string understood(const CLI::App& app) {
   return app.get_name() + (chosen.empty() ? "" : " " + understood(*chosen.back()));
 }
 
+const CLI::App& chosen_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : chosen_command(*chosen.back());
+}
+
+/// Of words that no option takes: the one to blame, and what was meant perhaps.
+std::string unexpected(const CLI::App& app) {
+  const CLI::App& command = chosen_command(app);
+  const auto words = app.remaining(true);
+  const auto option = std::find_if(words.begin(), words.end(), [](const auto& word) { return word.starts_with('-'); });
+  if (option == words.end()) {
+    const bool program = command.get_name() == "launch";
+    return fmt::format("unexpected argument '{}'{}", words.front(),
+                       program ? "; the program and its arguments come after '--'" : "");
+  }
+  std::vector<std::string> names;
+  for (const auto* known : command.get_options()) {
+    for (const auto& name : known->get_lnames()) names.push_back("--" + name);
+  }
+  return fmt::format("unknown option '{}'{}", *option, lockstep::proposal(*option, names));
+}
+
 int complain(const CLI::App& app, const CLI::ParseError& error) {
-  std::string message = error.what();
+  const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  std::string message = extra ? unexpected(app) : error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "lockstep: {}; see '{} --help'\n", message, understood(app));
+  const bool remedied = message.ends_with('?');  // did you mean ...?
+  fmt::print(stderr, "lockstep: {}{}\n", message, remedied ? "" : fmt::format("; see '{} --help'", understood(app)));
   return lockstep::exit_code::kUsage;
 }
 
@@ -99,8 +123,8 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       lockstep::fail_errno("cannot write standard output", errno);
     return code;
-  } catch (const std::exception& exception) {
-    const lockstep::Error error = lockstep::as_error(exception);
+  } catch (...) {
+    const lockstep::Error error = lockstep::current_error();
     fmt::print(stderr, "lockstep: {}\n", error.what());
     return error.exit_code();
   }

@@ -48,7 +48,7 @@ class Tour {
     for (const int cpu : usable_cpus()) cpus.push_back(std::to_string(cpu));
     const auto hellos = world_.gather_bytes(
         fmt::format("process {}, CPU{} {}", getpid(), cpus.size() == 1 ? "" : "s", join(cpus, ",")));
-    tell("Hello from {} ranks, connected by the back-end '{}':", size_, world_.backend());
+    tell("Hello from {} rank{}, connected by the back-end '{}':", size_, size_ == 1 ? "" : "s", world_.backend());
     for (int rank = 0; rank < size_; ++rank) tell("  rank {}: {}", rank, hellos[static_cast<std::size_t>(rank)]);
   }
 
@@ -132,7 +132,8 @@ class Tour {
   void show_same_bits() {
     const profile::Span span("tour: same bits");
     const int shards = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(size_, 16))));
-    tell("\nThe sum of {} shards of 1000 floats, spread over 1 to {} ranks; the hash of its bits:", shards, size_);
+    tell("\nThe sum of {} shards of 1000 floats, spread over {}; the hash of its bits:", shards,
+         size_ == 1 ? "1 rank" : fmt::format("1 to {} ranks", size_));
     for (int ranks = 1; ranks <= size_; ++ranks) {
       const auto group = world_.split(rank_ < ranks ? 0 : -1);
       if (!group) continue;

@@ -68,12 +68,16 @@ std::vector<TimedItem> items_of(const Options& options, bool slow) {
   return items;
 }
 
-std::vector<std::int64_t> checked_sizes(const std::vector<std::string>& sizes) {
+std::vector<std::int64_t> checked_sizes(const std::vector<std::string>& sizes, int ranks) {
   std::vector<std::int64_t> all;
   for (const auto& size : sizes) {
     all.push_back(parse_bytes(size));
     if (all.back() < 4 || all.back() % 4 != 0) {
       fail(Fault::Usage, fmt::format("size {} is no whole number of float32 values: use a multiple of 4 bytes", size));
+    }
+    if (all.back() > machine().memory_bytes / ranks) {
+      fail(Fault::Usage, fmt::format("size {} on {} ranks is more than the {} of this machine", size, ranks,
+                                     format_bytes(machine().memory_bytes)));
     }
   }
   return all;
@@ -167,7 +171,7 @@ void measure(const Options& options, Report& report) {
 
 void run(Options options) {
   options.peers = checked_peers(options.peers);
-  options.bytes = checked_sizes(options.sizes);
+  options.bytes = checked_sizes(options.sizes, options.ranks);
   options.files.check();
   Report report("allreduce");
   measure(options, report);

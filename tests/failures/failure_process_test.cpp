@@ -80,6 +80,7 @@ TEST(Processes, OfWhichOneThrows) {
   for (const auto& [mode, cause, code] : {std::tuple{"throw", "rank 1: shard 7 is torn", 1},
                                           {"misuse", "rank 1: no such dataset", 2},
                                           {"foreign", "rank 1: label 11 of 10", 1},
+                                          {"number", "rank 1: an exception of the type int", 1},
                                           {"torch", kTorch, 1}}) {
     SCOPED_TRACE(mode);
     Misbehaving misbehaving(launch(mode, 1));

@@ -92,6 +92,7 @@ const std::map<std::string, Mode> kModes = {
     {"throw", {[](Communicator&) { lockstep::fail(lockstep::Fault::Data, "shard 7 is torn"); }}},
     {"misuse", {[](Communicator&) { lockstep::fail(lockstep::Fault::Usage, "no such dataset"); }}},
     {"foreign", {[](Communicator&) { throw std::out_of_range("label 11 of 10"); }}},
+    {"number", {[](Communicator&) { throw 42; }}},
     {"torch", {[](Communicator&) { ones(2).add_(ones(3)); }}},
     {"stuck", {[](Communicator&) {
        const lockstep::profile::Span span("load batch");

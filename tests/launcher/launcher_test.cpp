@@ -245,7 +245,7 @@ TEST(Launch, RefusesWrongUseInOneLine) {
   expect_refused(launch({"-n", "-3"}, "environment"), {"-n -3"});
   expect_refused(launch({"-n", "1025"}, "environment"), {"-n 1025", "between 1 and 1024"});
   expect_refused(launch({"-n", "many"}, "environment"), {"many", "see 'lockstep launch --help'"});
-  expect_refused(launch({"-n", "2", "--bnd", "core"}, "environment"), {"--bnd", "see 'lockstep launch --help'"});
+  expect_refused(launch({"-n", "2", "--bnd", "core"}, "environment"), {"--bnd", "did you mean '--bind'?"});
   expect_refused(launch({"-n", "2", "--bind", "cor"}, "environment"), {"did you mean 'core'?"});
   expect_refused(launch({}, "environment"), {"-n N"});
   expect_refused({program, "launch", "-n", "2"}, {"no program to launch"});

@@ -293,25 +293,27 @@ void expect_refused(const std::vector<WrongUse>& uses) {
 }
 
 TEST(WrongUse, OfTheProgram) {
-  expect_refused({{{}, "see 'lockstep --help'"},
-                  {{"juggle"}, "unknown command 'juggle'; known: bench"},
-                  {{"doctr"}, "did you mean 'doctor'?"},
-                  {{"--juggle"}, "unknown option '--juggle'; see 'lockstep --help'"}});
+  expect_refused(
+      {{{}, "see 'lockstep --help'"},
+       {{"juggle"}, "unknown command 'juggle'; known: bench"},
+       {{"doctr"}, "did you mean 'doctor'?"},
+       {{"--juggle"}, "unknown option '--juggle'; see 'lockstep --help'"},
+       {{"launch", "-n", "2", "--bnid", "core", "--", "true"}, "unknown option '--bnid'; did you mean '--bind'?"}});
 }
 
 TEST(WrongUse, OfDoctorAndList) {
-  expect_refused({{{"doctor", "--juggle"}, "--juggle; see 'lockstep doctor --help'"},
-                  {{"doctor", "more"}, "more; see 'lockstep doctor --help'"},
-                  {{"list", "--juggle"}, "--juggle; see 'lockstep list --help'"},
-                  {{"list", "more"}, "more; see 'lockstep list --help'"}});
+  expect_refused({{{"doctor", "--juggle"}, "unknown option '--juggle'; known: --help"},
+                  {{"doctor", "more"}, "unexpected argument 'more'; see 'lockstep doctor --help'"},
+                  {{"list", "--juggle"}, "unknown option '--juggle'; known: --help"},
+                  {{"list", "more"}, "unexpected argument 'more'; see 'lockstep list --help'"}});
 }
 
 TEST(WrongUse, OfLaunch) {
-  expect_refused({{{"launch", "--juggle", "--", "true"}, "--juggle; see 'lockstep launch --help'"},
+  expect_refused({{{"launch", "--juggle", "--", "true"}, "unknown option '--juggle'; known: --help"},
                   {{"launch", "-n", "0", "--", "true"}, "-n 0"},
                   {{"launch", "-n", "2", "--threads", "0", "--", "true"}, "--threads 0"},
                   {{"launch", "-n", "two", "--", "true"}, "two; see 'lockstep launch --help'"},
-                  {{"launch", "-n", "2", "true"}, "true; see 'lockstep launch --help'"},
+                  {{"launch", "-n", "2", "true"}, "'true'; the program and its arguments come after '--'"},
                   {{"launch", "-n", "2", "--bind", "socks", "--", "true"}, "unknown binding 'socks'"},
                   {{"launch", "-n", "2", "--timeout", "soon", "--", "true"}, "soon; see 'lockstep launch --help'"},
                   {{"launch", "-n", "2", "--restarts", "-1", "--", "true"}, "--restarts -1"},
@@ -328,17 +330,18 @@ TEST(WrongUse, OfBench) {
   const Folder folder("absent");
   expect_refused({{{"bench"}, "see 'lockstep bench --help'"},
                   {{"bench", "juggle"}, "unknown command 'juggle'; known: allreduce"},
-                  {allreduce({"--juggle"}), "--juggle; see 'lockstep bench allreduce --help'"},
+                  {allreduce({"--juggle"}), "unknown option '--juggle'; known: --help"},
                   {allreduce({"-n", "0"}), "--ranks: Value 0"},
                   {allreduce({"-n", "two"}), "--ranks: Value two"},
                   {allreduce({"--rounds", "0"}), "--rounds: Value 0"},
                   {allreduce({"--sizes", "1KiB,64Kib7"}), "'64Kib7' is not a size"},
                   {allreduce({"--sizes", "6"}), "size 6"},
+                  {{"bench", "allreduce", "--sizes", "100TiB"}, "size 100TiB on 2 ranks is more than the "},
                   {{"bench", "allreduce", "--peers", "opnmpi"}, "unknown peer 'opnmpi'; did you mean 'openmpi'?"},
                   {allreduce({"--json", folder / "absent/report.json"}), "absent/report.json"},
                   {allreduce({"--plot", folder / ""}), "cannot write "},
                   {allreduce({"--markdown", folder / "absent/report.md"}), "absent/report.md"},
-                  {{"bench", "calibrate", "--juggle"}, "--juggle; see 'lockstep bench calibrate --help'"},
+                  {{"bench", "calibrate", "--juggle"}, "unknown option '--juggle'; known: --help"},
                   {{"bench", "calibrate", "-n", "0"}, "--ranks: Value 0"},
                   {{"bench", "calibrate", "-n", "1"}, "--ranks: Value 1"},
                   {{"bench", "calibrate", "-n", "two"}, "--ranks: Value two"},
@@ -347,7 +350,7 @@ TEST(WrongUse, OfBench) {
 }
 
 TEST(WrongUse, OfTour) {
-  expect_refused({{{"tour", "--juggle"}, "--juggle; see 'lockstep tour --help'"},
+  expect_refused({{{"tour", "--juggle"}, "unknown option '--juggle'; known: --help"},
                   {{"tour", "-n", "0"}, "--ranks: Value 0"},
                   {{"tour", "-n", "65"}, "--ranks: Value 65"},
                   {{"tour", "-n", "two"}, "--ranks: Value two"},
@@ -358,7 +361,9 @@ TEST(WrongUse, OfTour) {
 TEST(WrongUse, OfVariables) {
   for (const char* variable :
        {"LOCKSTEP_COMM_CPUS=first", "LOCKSTEP_COMM_CPUS=-1", "LOCKSTEP_COMM_CPUS=9999",
-        "LOCKSTEP_TRACE=/no/such/folder/trace", "LOCKSTEP_TIMEOUT=soon", "LOCKSTEP_BACKEND=carrier-pigeon"}) {
+        "LOCKSTEP_TRACE=/no/such/folder/trace", "LOCKSTEP_TIMEOUT=soon", "LOCKSTEP_BACKEND=carrier-pigeon",
+        "LOCKSTEP_LOG=loud", "LOCKSTEP_TRACE_CLOCK=sundial", "LOCKSTEP_TUNING={\"inline_byt",
+        "LOCKSTEP_TUNING={\"inline_byte\": 5}", "LOCKSTEP_TUNING={\"piece_bytes\": -5}", "LOCKSTEP_SEGMENT=77"}) {
     const auto parts = split(variable, '=');
     Background run(with(variable, {LOCKSTEP_HELLO}));
     EXPECT_EQ(run.wait(), 2) << variable;

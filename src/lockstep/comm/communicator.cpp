@@ -88,6 +88,10 @@ void Communicator::check(const at::Tensor& tensor, const char* what) const {
   if (tensor.layout() != at::kStrided) {
     fail(Fault::Usage, fmt::format("{} is a sparse tensor; make it dense with .to_dense() first", what));
   }
+  // Its scale would stay behind.
+  if (tensor.is_quantized()) {
+    fail(Fault::Usage, fmt::format("{} is a quantised tensor; send .int_repr(), its scale and zero point", what));
+  }
 }
 
 void Communicator::check_peer(int peer, const char* what) const {

@@ -646,6 +646,8 @@ TEST_P(Conformance, WrongArgumentsAreRefusedOnTheSpot) {
     EXPECT_TRUE(contains(message([&] { group.all_reduce_(at::Tensor(), ReduceOp::Sum).wait(); }), "undefined"));
     EXPECT_TRUE(contains(
         message([&] { group.all_reduce_(at::empty({3}, at::device(at::kMeta)), ReduceOp::Sum).wait(); }), "meta"));
+    const at::Tensor quantised = at::quantize_per_tensor(at::ones({3}), 0.1, 0, at::kQInt8);
+    EXPECT_TRUE(contains(message([&] { group.broadcast_(quantised, 0).wait(); }), "quantised tensor"));
     EXPECT_TRUE(contains(message([&] { group.broadcast_(integers, group.size()).wait(); }), "not a rank"));
     EXPECT_TRUE(contains(message([&] { group.all_gather(at::ones({group.size() * 3}), integers).wait(); }),
                          "output is float32"));

@@ -1,5 +1,6 @@
 #include "lockstep/comm/environment.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -41,6 +42,12 @@ double get_seconds(const char* name, double fallback) {
   const double seconds = std::strtod(value->c_str(), &end);
   if (*end != 0 || !(seconds >= 0)) fail(Fault::Usage, fmt::format("{}={} is not a number of seconds", name, *value));
   return seconds;
+}
+
+void check_choice(const char* name, const std::vector<std::string>& choices) {
+  const auto value = get(name);
+  if (!value || std::find(choices.begin(), choices.end(), *value) != choices.end()) return;
+  fail(Fault::Usage, fmt::format("{}: unknown value '{}'{}", name, *value, proposal(*value, choices)));
 }
 
 }  // namespace lockstep::comm::environment

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::comm::environment {
 
@@ -32,5 +33,6 @@ bool speaks_for_host();
 /// Fails with Fault::Usage if it is set to something else than a number in the range.
 int get_int(const char* name, int fallback, int lowest, int highest);
 double get_seconds(const char* name, double fallback);
+void check_choice(const char* name, const std::vector<std::string>& choices);
 
 }  // namespace lockstep::comm::environment

@@ -146,6 +146,7 @@ class LaunchedRun {
       auto& place = segment_->header().calibration;
       if (tuning && tuning->json().size() < sizeof place) std::strncpy(place, tuning->json().c_str(), sizeof place - 1);
     } catch (const Error& error) {
+      if (error.fault() == Fault::Usage) throw;
       say(fmt::format("warning: {}", error.what()));
     }
   }

@@ -12,6 +12,7 @@
 
 #include "lockstep/comm/clock_offsets.h"
 #include "lockstep/comm/environment.h"
+#include "lockstep/comm/tuning.h"
 #include "lockstep/comm/watchdog.h"
 #include "lockstep/comm/world.h"
 #include "lockstep/core/cpu.h"
@@ -42,6 +43,9 @@ void check_pinning(const std::string& text, const std::vector<int>& cpus) {
 }
 
 WorldOptions options_from_environment() {
+  environment::check_choice("LOCKSTEP_LOG", {"trace", "debug", "info", "warn", "error", "off"});
+  environment::check_choice("LOCKSTEP_TRACE_CLOCK", {"system", "counter"});
+  given_tuning();  // before the ranks meet: later one of them alone would end
   WorldOptions options;
   options.timeout_s = environment::get_seconds(environment::kTimeout, options.timeout_s);
   if (const auto cpus = environment::get(environment::kCommCpus)) {
@@ -65,15 +69,12 @@ Runtime* the_runtime = nullptr;
 
 [[noreturn]] void end_run() noexcept {
   int code = exit_code::kFailed;
-  try {
-    if (const auto current = std::current_exception()) std::rethrow_exception(current);
-  } catch (const std::exception& exception) {
+  if (std::current_exception() != nullptr) {
+    const Error error = current_error();
     if (the_runtime != nullptr)
-      code = the_runtime->abort(as_error(exception));
+      code = the_runtime->abort(error);
     else
-      fmt::print(stderr, "lockstep: {}\n", as_error(exception).what());
-  } catch (...) {
-    fmt::print(stderr, "lockstep: an exception of an unknown type\n");
+      fmt::print(stderr, "lockstep: {}\n", error.what());
   }
   std::fflush(nullptr);
   _exit(code);
@@ -106,6 +107,7 @@ Runtime::~Runtime() {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   const Segment& segment = world_->endpoint->segment();
   bool good = !unwinding && !segment.aborted();
+  if (good) log_statistics();
   if (good) write_trace();
   if (good && world_->leave) good = leave_together();
   communicator_.reset();
@@ -152,6 +154,15 @@ void Runtime::check_trace() {
   }
 }
 
+void Runtime::log_statistics() const {
+  for (int kind = 0; kind <= static_cast<int>(Collective::Recv); ++kind) {
+    const auto& totals = communicator_->statistics(static_cast<Collective>(kind));
+    if (totals.calls == 0) continue;
+    log().debug("{}: {} calls, {}, {} of them by the calling thread", name_of(static_cast<Collective>(kind)),
+                totals.calls, format_bytes(totals.bytes), totals.on_caller);
+  }
+}
+
 void Runtime::write_trace() {
   const auto path = environment::get(environment::kTrace);
   if (!path) return;
@@ -180,12 +191,12 @@ int run_program(int argc, char** argv, const std::function<void(Runtime&)>& body
     Runtime runtime(argc, argv);
     try {
       body(runtime);
-    } catch (const std::exception& exception) {
-      return runtime.abort(as_error(exception));
+    } catch (...) {
+      return runtime.abort(current_error());
     }
     return exit_code::kDone;
-  } catch (const std::exception& exception) {
-    const Error error = as_error(exception);
+  } catch (...) {
+    const Error error = current_error();
     say_for_host(error);
     return error.exit_code();
   }

@@ -49,6 +49,7 @@ class Runtime {
   bool leave_together();
   [[noreturn]] void end_now(const Error& error) noexcept;
   void check_trace();
+  void log_statistics() const;
   void write_trace();
 
   std::unique_ptr<World> world_;

@@ -117,7 +117,10 @@ FileDescriptor Segment::create(int ranks) {
 std::shared_ptr<Segment> Segment::attach(int descriptor) {
   SegmentHeader header;
   if (pread(descriptor, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) || header.magic != kMagic) {
-    fail(Fault::Comm, "the launcher's shared memory cannot be read; start the program with 'lockstep launch'");
+    fail(Fault::Usage,
+         fmt::format("LOCKSTEP_SEGMENT={} is not the launcher's shared memory; start the program with 'lockstep "
+                     "launch', or unset it",
+                     descriptor));
   }
   if (std::strncmp(header.version, kVersion, sizeof header.version) != 0) {
     fail(Fault::Usage,

@@ -21,8 +21,8 @@ void run_as_threads(const std::vector<ThreadPlace>& places, const std::function<
     const Watchdog watchdog(here.segment, {.local_rank = here.local_rank});
     try {
       body(rank);
-    } catch (const std::exception& exception) {
-      const Error error = as_error(exception);
+    } catch (...) {
+      const Error error = current_error();
       const std::lock_guard lock(mutex);
       if (!first) first = std::current_exception();
       for (const auto& place : places) place.segment->abort(rank, error.exit_code(), error.fault(), error.what());

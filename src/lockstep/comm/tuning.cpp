@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/paths.h"
+#include "lockstep/core/text.h"
 
 namespace lockstep::comm {
 namespace {
@@ -50,8 +52,31 @@ Tuning Tuning::from_json(const std::string& text) {
   return tuning;
 }
 
+std::optional<Tuning> given_tuning() {
+  const auto given = environment::get(environment::kTuning);
+  if (!given) return std::nullopt;
+  const auto table = nlohmann::json::parse(*given, nullptr, false);
+  if (!table.is_object()) {
+    fail(Fault::Usage,
+         fmt::format("{}={} is not a table in JSON; e.g. {{\"piece_bytes\": 1048576}}", environment::kTuning, *given));
+  }
+  const auto known = nlohmann::json::parse(Tuning{}.json());
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : known.items()) keys.push_back(key);
+  for (const auto& [key, value] : table.items()) {
+    if (!known.contains(key)) {
+      fail(Fault::Usage, fmt::format("{}: unknown key '{}'{}", environment::kTuning, key, proposal(key, keys)));
+    }
+    if (!value.is_number_unsigned()) {
+      fail(Fault::Usage, fmt::format("{}: {} is {}, expected a number of bytes", environment::kTuning, key,
+                                     value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+    }
+  }
+  return Tuning::from_json(*given);
+}
+
 std::optional<Tuning> cached_tuning(int local_ranks) {
-  if (const auto given = environment::get(environment::kTuning)) return Tuning::from_json(*given);
+  if (const auto given = given_tuning()) return given;
   std::ifstream file(cache_file(cache_path(), local_ranks));
   if (!file) return std::nullopt;
   std::ostringstream text;

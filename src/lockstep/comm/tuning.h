@@ -24,10 +24,13 @@ struct Tuning {
   std::size_t window_bytes = 512 << 10;
 
   std::string json() const;
+  /// Of a file that another version may have written: what it does not know it leaves alone.
   static Tuning from_json(const std::string& text);
 };
 
-/// The table in LOCKSTEP_TUNING, else the one cached for this host and number of local ranks.
+/// The table in LOCKSTEP_TUNING, if any. Written by hand, so a key it does not know is an Error.
+std::optional<Tuning> given_tuning();
+/// That, else the one cached for this host and number of local ranks.
 std::optional<Tuning> cached_tuning(int local_ranks);
 /// Returns where it was written.
 std::string cache_tuning(int local_ranks, const Tuning& tuning);

@@ -110,5 +110,24 @@ TEST_F(CachedTuning, IsRefusedWhenCorrupt) {
   EXPECT_TRUE(cached_tuning(2));
 }
 
+TEST_F(CachedTuning, GivesWayToTheOneGivenByHand) {
+  cache_tuning(2, Tuning{});
+  setenv("LOCKSTEP_TUNING", R"({"inline_bytes": 7})", 1);
+  EXPECT_EQ(cached_tuning(2)->inline_bytes, 7U);
+  for (const auto& [table, named] : {std::pair{R"({"inlne_bytes": 7})", "did you mean 'inline_bytes'?"},
+                                     {R"({"inline_bytes": "7"})", "inline_bytes is \"7\", expected a number"},
+                                     {"[7]", "is not a table"}}) {
+    setenv("LOCKSTEP_TUNING", table, 1);
+    try {
+      given_tuning();
+      ADD_FAILURE() << "accepted: " << table;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage) << table;
+      EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
+    }
+  }
+  unsetenv("LOCKSTEP_TUNING");
+}
+
 }  // namespace
 }  // namespace lockstep::comm

@@ -243,6 +243,22 @@ TEST(Hash, PiecesDoNotMatter) {
   EXPECT_NE(whole.hex(), pieces.hex());
 }
 
+TEST(ErrorType, OfAnyException) {
+  const auto error_of = [](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (...) {
+      return current_error();
+    }
+    return Error(Fault::Internal, "nothing was thrown", std::source_location::current());
+  };
+  EXPECT_STREQ(error_of([] { fail(Fault::Data, "torn"); }).what(), "torn");
+  EXPECT_EQ(error_of([] { fail(Fault::Data, "torn"); }).fault(), Fault::Data);
+  EXPECT_STREQ(error_of([] { throw std::runtime_error("short\nlong\nlonger"); }).what(), "short");
+  EXPECT_STREQ(error_of([] { throw std::runtime_error(""); }).what(), "an exception of the type std::runtime_error");
+  EXPECT_STREQ(error_of([] { throw 42; }).what(), "an exception of the type int");
+}
+
 TEST(ErrorType, CarriesContextInnermostFirst) {
   Error error(Fault::Data, "bad header", std::source_location::current());
   EXPECT_STREQ(error.what(), "bad header");

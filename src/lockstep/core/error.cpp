@@ -1,9 +1,25 @@
 #include "lockstep/core/error.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 namespace lockstep {
+namespace {
+
+std::string current_type() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "that another language threw";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type->name(), nullptr, nullptr, &status),
+                                                         &std::free);
+  return name ? name.get() : type->name();
+}
+
+}  // namespace
 
 const char* name_of(Fault fault) noexcept {
   switch (fault) {
@@ -36,10 +52,19 @@ void fail_errno(const std::string& message, int error_number, std::source_locati
   throw Error(Fault::Io, message + ": " + std::strerror(error_number), where);
 }
 
-Error as_error(const std::exception& exception) {
-  if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
-  const std::string text = exception.what();
-  return {Fault::Internal, text.substr(0, text.find('\n')), std::source_location::current()};
+Error current_error() {
+  std::string text;
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& exception) {
+    text = exception.what();
+  } catch (...) {
+  }
+  text = text.substr(0, text.find('\n'));
+  if (text.empty()) text = "an exception of the type " + current_type();
+  return {Fault::Internal, text, std::source_location::current()};
 }
 
 }  // namespace lockstep

@@ -57,7 +57,8 @@ class Error : public std::exception {
 [[noreturn]] void fail_errno(const std::string& message, int error_number,
                              std::source_location where = std::source_location::current());
 
-/// An Error as it is; of anything else the first line, as Fault::Internal: libtorch appends a stack trace.
-Error as_error(const std::exception& exception);
+/// The exception being handled. An Error is taken as it is; of any other one its first line, as
+/// Fault::Internal, because libtorch appends a stack trace; of what says nothing its type.
+Error current_error();
 
 }  // namespace lockstep
