@@ -83,11 +83,11 @@ TEST(Segment, RefusesAnotherVersion) {
 
 TEST(Segment, RefusesWhatIsNotASegment) {
   const FileDescriptor empty(memfd_create("segment_test", MFD_CLOEXEC));
-  EXPECT_TRUE(has(error_of([&] { Segment::attach(empty.get()); }), "cannot be read"));
+  EXPECT_TRUE(has(error_of([&] { Segment::attach(empty.get()); }), "is not the launcher's shared memory"));
   const FileDescriptor other(memfd_create("segment_test", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(other.get(), 1 << 20), 0);
-  EXPECT_TRUE(has(error_of([&] { Segment::attach(other.get()); }), "cannot be read"));
-  EXPECT_TRUE(has(error_of([] { Segment::attach(-1); }), "cannot be read"));
+  EXPECT_TRUE(has(error_of([&] { Segment::attach(other.get()); }), "is not the launcher's shared memory"));
+  EXPECT_TRUE(has(error_of([] { Segment::attach(-1); }), "is not the launcher's shared memory"));
 }
 
 // ---- the first cause ---------------------------------------------------------------------------
