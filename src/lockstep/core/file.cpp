@@ -65,6 +65,14 @@ void WholeFile::write(std::string_view text) {
   check();
 }
 
+void WholeFile::write_front(std::string_view text) {
+  const auto end = out_.tellp();
+  out_.seekp(0);
+  write(text);
+  out_.seekp(end);
+  check();
+}
+
 void WholeFile::commit() {
   out_.close();
   check();

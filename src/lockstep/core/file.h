@@ -25,6 +25,8 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
 
   void write(std::string_view text);
+  /// Over the first bytes, for a head that is known only at the end.
+  void write_front(std::string_view text);
   void commit();
 
  private:

@@ -1,0 +1,40 @@
+#include "lockstep/data/block_cache.h"
+
+namespace lockstep::data {
+
+std::shared_ptr<const std::string> BlockCache::get(const Key& key, const std::function<std::string()>& unpack) {
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(mutex_);
+    auto& place = entries_[key];
+    if (!place) {
+      place = std::make_shared<Entry>();
+      ages_.push_front(key);
+      place->age = ages_.begin();
+    }
+    ages_.splice(ages_.begin(), ages_, place->age);
+    entry = place;
+  }
+  // Who throws leaves it to the next one to try.
+  std::call_once(entry->once, [&] {
+    entry->bytes = std::make_shared<const std::string>(unpack());
+    const std::lock_guard lock(mutex_);
+    const auto mine = entries_.find(key);
+    if (mine == entries_.end() || mine->second != entry) return;
+    bytes_ += entry->bytes->size();
+    shrink();
+  });
+  return entry->bytes;
+}
+
+// The newest one stays, however large.
+void BlockCache::shrink() {
+  while (bytes_ > most_bytes_ && ages_.size() > 1) {
+    const auto oldest = entries_.find(ages_.back());
+    if (oldest->second->bytes) bytes_ -= oldest->second->bytes->size();
+    entries_.erase(oldest);
+    ages_.pop_back();
+  }
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,43 @@
+// lockstep/data/block_cache.h
+//
+// Unpacked blocks, kept while there is room. Threads that want the same block unpack
+// it once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace lockstep::data {
+
+class BlockCache {
+ public:
+  using Key = std::pair<std::size_t, std::uint64_t>;  // column, block
+
+  explicit BlockCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  /// The block of that name, unpacked by `unpack` if it is not there. Stays valid while held.
+  std::shared_ptr<const std::string> get(const Key& key, const std::function<std::string()>& unpack);
+
+ private:
+  struct Entry {
+    std::once_flag once;
+    std::shared_ptr<const std::string> bytes;
+    std::list<Key>::iterator age;
+  };
+  void shrink();
+
+  const std::size_t most_bytes_;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<Entry>> entries_;
+  std::list<Key> ages_;  // the one used last at the front
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace lockstep::data

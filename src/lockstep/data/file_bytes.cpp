@@ -1,0 +1,117 @@
+#include "lockstep/data/file_bytes.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/handle.h"
+#include "lockstep/data/decompress.h"
+
+namespace lockstep::data {
+namespace {
+
+FileDescriptor open_to_read(const std::string& path) {
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) {
+    const int reason = errno;
+    // A wrong name is wrong use; a disk that fails is not.
+    const bool usage = reason == ENOENT || reason == EACCES || reason == ENOTDIR || reason == EISDIR;
+    fail(usage ? Fault::Usage : Fault::Io, fmt::format("cannot read {}: {}", path, std::strerror(reason)));
+  }
+  return file;
+}
+
+[[noreturn]] void ends_early(const std::string& path, std::uint64_t size, std::uint64_t offset, std::uint64_t length) {
+  fail(Fault::Data,
+       fmt::format("{} is cut short: bytes {} to {} are wanted, but it has {}", path, offset, offset + length, size));
+}
+
+class MappedFile final : public FileBytes {
+ public:
+  explicit MappedFile(const std::string& path) : path_(path) {
+    const FileDescriptor file = open_to_read(path);
+    struct stat status{};
+    if (fstat(file.get(), &status) != 0) fail_errno("cannot read " + path, errno);
+    if (!S_ISREG(status.st_mode)) fail(Fault::Usage, fmt::format("{} is not an ordinary file", path));
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    if (size_ == 0) return;
+    void* memory = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (memory == MAP_FAILED) fail_errno("cannot map " + path, errno);
+    memory_ = static_cast<const std::byte*>(memory);
+  }
+  ~MappedFile() override {
+    if (memory_ != nullptr) munmap(const_cast<std::byte*>(memory_), size_);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::string& path() const noexcept override { return path_; }
+  std::uint64_t size() const noexcept override { return size_; }
+  Bytes read(std::uint64_t offset, std::uint64_t length, Scratch&) const override {
+    if (offset > size_ || length > size_ - offset) ends_early(path_, size_, offset, length);
+    return {memory_ + offset, length};
+  }
+
+ private:
+  std::string path_;
+  std::uint64_t size_ = 0;
+  const std::byte* memory_ = nullptr;
+};
+
+class DecompressedFile final : public FileBytes {
+ public:
+  explicit DecompressedFile(const std::string& path) : path_(path), bytes_(decompress_file(path)) {}
+  const std::string& path() const noexcept override { return path_; }
+  std::uint64_t size() const noexcept override { return bytes_.size(); }
+  Bytes read(std::uint64_t offset, std::uint64_t length, Scratch&) const override {
+    if (offset > bytes_.size() || length > bytes_.size() - offset) ends_early(path_, bytes_.size(), offset, length);
+    return as_bytes(bytes_).subspan(offset, length);
+  }
+
+ private:
+  std::string path_;
+  std::string bytes_;
+};
+
+class PlainFile final : public FileBytes {
+ public:
+  PlainFile(std::string path, std::uint64_t size) : path_(std::move(path)), size_(size) {}
+  const std::string& path() const noexcept override { return path_; }
+  std::uint64_t size() const noexcept override { return size_; }
+  Bytes read(std::uint64_t offset, std::uint64_t length, Scratch& scratch) const override {
+    const FileDescriptor file = open_to_read(path_);
+    const auto memory = scratch.take(length);
+    for (std::uint64_t done = 0; done < length;) {
+      const ssize_t count = pread(file.get(), memory.data() + done, length - done, static_cast<off_t>(offset + done));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail_errno("cannot read " + path_, errno);
+      if (count == 0) ends_early(path_, offset + done, offset, length);
+      done += static_cast<std::uint64_t>(count);
+    }
+    return memory;
+  }
+
+ private:
+  std::string path_;
+  std::uint64_t size_;
+};
+
+}  // namespace
+
+std::shared_ptr<const FileBytes> map_file(const std::string& path) {
+  if (is_compressed_name(path)) return std::make_shared<DecompressedFile>(path);
+  return std::make_shared<MappedFile>(path);
+}
+
+std::shared_ptr<const FileBytes> plain_file(const std::string& path, std::uint64_t size) {
+  return std::make_shared<PlainFile>(path, size);
+}
+
+}  // namespace lockstep::data

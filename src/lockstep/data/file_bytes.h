@@ -1,0 +1,37 @@
+// lockstep/data/file_bytes.h
+//
+// The bytes of one file, read from many threads. Formats ask for ranges and do not
+// know where they come from: a mapping, a read, a decompressed copy, or a cache that
+// reads the shared file system once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lockstep/data/sample.h"
+
+namespace lockstep::data {
+
+class FileBytes {
+ public:
+  virtual ~FileBytes() = default;
+  virtual const std::string& path() const noexcept = 0;
+  virtual std::uint64_t size() const noexcept = 0;
+  /// The bytes [offset, offset + length), valid as long as this and `scratch` (which may hold
+  /// them) are. Fault::Data if the file ends before.
+  virtual Bytes read(std::uint64_t offset, std::uint64_t length, Scratch& scratch) const = 0;
+};
+
+/// Mapped into memory. A file compressed as a whole (.gz, .bz2, .xz, .zst) is decompressed into memory.
+std::shared_ptr<const FileBytes> map_file(const std::string& path);
+/// Opened at each read: for thousands of small files. `size` is what a scan saw.
+std::shared_ptr<const FileBytes> plain_file(const std::string& path, std::uint64_t size);
+
+/// All of it, for a scan.
+inline Bytes whole(const FileBytes& file, Scratch& scratch) { return file.read(0, file.size(), scratch); }
+
+inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+
+}  // namespace lockstep::data

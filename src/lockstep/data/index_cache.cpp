@@ -1,0 +1,159 @@
+#include "lockstep/data/index_cache.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/hash.h"
+#include "lockstep/core/log.h"
+#include "lockstep/core/paths.h"
+#include "lockstep/data/on_threads.h"
+#include "lockstep/data/stored_dataset.h"
+#include "lockstep/profile/span.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kFingerprintBytes = 64 << 10;
+
+std::string beside(const std::string& path) { return path + ".lsx"; }
+
+std::string in_cache(const std::string& folder, const std::string& path) {
+  return fmt::format("{}/index/{:016x}.lsx", folder, hash64(fs::absolute(path).lexically_normal().string()));
+}
+
+std::string words_of(const OpenOptions& options) {
+  return fmt::format("window {} stride {} type {} separator '{}' header {}", options.window, options.stride,
+                     options.token_type, options.separator, options.header);
+}
+
+/// Of a file as it lies on the disk.
+IndexedFile described(const std::string& folder, const IndexedFile& file) {
+  const std::string path = (fs::path(folder) / file.path).string();
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) fail_errno("cannot read " + path, errno);
+  return {file.path, file.bytes, static_cast<std::uint64_t>(status.st_size),
+          status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec, 0};
+}
+
+std::uint64_t fingerprint(const std::string& folder, const IndexedFile& file) {
+  const auto bytes = plain_file((fs::path(folder) / file.path).string(), file.size);
+  Scratch scratch;
+  const std::uint64_t head = std::min(file.size, kFingerprintBytes);
+  const auto first = hash64(as_text(bytes->read(0, head, scratch)));
+  return hash64(as_text(bytes->read(file.size - head, head, scratch)), first);
+}
+
+bool same(const std::string& folder, const IndexedFile& then) {
+  std::error_code unreadable;
+  const auto path = fs::path(folder) / then.path;
+  if (!fs::exists(path, unreadable)) return false;
+  const IndexedFile now = described(folder, then);
+  if (now.size != then.size) return false;
+  // A copy, or a touch, changes the time alone.
+  return now.mtime_ns == then.mtime_ns || fingerprint(folder, now) == then.fingerprint;
+}
+
+bool fresh(const std::string& path, const Index& index, const std::string& format, const OpenOptions& options) {
+  const std::string folder = folder_of(path);
+  return index.format == format && index.asked == words_of(options) &&
+         std::all_of(index.files.begin(), index.files.end(), [&](const auto& file) { return same(folder, file); }) &&
+         format_named(format).unchanged(path, index);
+}
+
+std::optional<Index> kept(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::nullopt;
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  try {
+    return Index::parse(bytes);
+  } catch (const Error&) {
+    log().info("{} cannot be read; the source is scanned again", file);
+    return std::nullopt;
+  }
+}
+
+void keep(const std::string& path, const Index& index) {
+  const std::string bytes = index.serialize();
+  try {
+    return write_whole(beside(path), bytes);
+  } catch (const Error&) {  // a folder of somebody else
+  }
+  try {
+    const std::string file = in_cache(cache_folder(), path);
+    fs::create_directories(fs::path(file).parent_path());
+    write_whole(file, bytes);
+  } catch (const std::exception& error) {
+    log().warn("the index of {} cannot be kept, so every run scans it anew: {}", path, error.what());
+  }
+}
+
+Index scanned(const std::string& path, const std::string& name, const OpenOptions& options) {
+  const profile::Span span("scan data");
+  Index index;
+  try {
+    index = format_named(name).scan(path, options);
+  } catch (Error& error) {
+    throw error.during("scanning " + path);
+  }
+  if (index.samples == 0) fail(Fault::Data, fmt::format("{} holds no samples", path));
+  index.format = name;
+  index.asked = words_of(options);
+  const std::string folder = folder_of(path);
+  for (auto& file : index.files) {
+    file = described(folder, file);
+    file.fingerprint = fingerprint(folder, file);
+  }
+  return index;
+}
+
+bool needs_no_scan(const Index& index) {
+  return std::all_of(index.columns.begin(), index.columns.end(),
+                     [](const auto& column) { return column.layout == Column::Layout::Uniform; });
+}
+
+}  // namespace
+
+std::string index_file_of(const std::string& path) {
+  for (const auto& file : {beside(path), in_cache(cache_path(), path)}) {
+    if (fs::exists(file)) return file;
+  }
+  return {};
+}
+
+Index index_of(const std::string& path, const OpenOptions& options) {
+  const std::string format = format_of(path, options.format);
+  if (const std::string file = index_file_of(path); !file.empty()) {
+    if (auto index = kept(file); index && fresh(path, *index, format, options)) return std::move(*index);
+  }
+  Index index = scanned(path, format, options);
+  // Arrays are found without a scan; their checksums wait until somebody asks for them.
+  if (needs_no_scan(index)) return index;
+  take_checksums(path, index);
+  return index;
+}
+
+void take_checksums(const std::string& path, Index& index) {
+  const profile::Span span("checksums");
+  const StoredDataset dataset(path, index);
+  std::vector<std::uint64_t> checksums(static_cast<std::size_t>(index.samples));
+  on_threads(index.samples, [&](std::int64_t sample, Scratch& scratch) {
+    checksums[static_cast<std::size_t>(sample)] = dataset.checksum(sample, scratch);
+  });
+  index.checksums = std::move(checksums);
+  keep(path, index);
+}
+
+}  // namespace lockstep::data

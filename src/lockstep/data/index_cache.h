@@ -1,0 +1,22 @@
+// lockstep/data/index_cache.h
+//
+// The index of a source: read from its side file (SOURCE.lsx, or in the user's cache
+// where the source's folder cannot be written) while the data is what it was, else
+// made by a scan and kept there for the next time.
+#pragma once
+
+#include <string>
+
+#include "lockstep/data/format.h"
+
+namespace lockstep::data {
+
+Index index_of(const std::string& path, const OpenOptions& options);
+
+/// Where it is kept, if it is.
+std::string index_file_of(const std::string& path);
+
+/// Fills the checksums in, reading all of the source, and keeps them.
+void take_checksums(const std::string& path, Index& index);
+
+}  // namespace lockstep::data

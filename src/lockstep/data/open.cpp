@@ -1,0 +1,96 @@
+#include "lockstep/data/open.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/data/index_cache.h"
+#include "lockstep/data/stored_dataset.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRank = "{rank}";
+
+std::string with_rank(const std::string& source, const std::string& rank) {
+  std::string text = source;
+  for (auto place = text.find(kRank); place != std::string::npos; place = text.find(kRank, place + rank.size())) {
+    text.replace(place, kRank.size(), rank);
+  }
+  return text;
+}
+
+DatasetPtr open_files(const std::vector<std::string>& paths, const OpenOptions& options) {
+  std::vector<Index> indices;
+  std::vector<Schema> schemas;
+  for (const auto& path : paths) {
+    indices.push_back(index_of(path, options));
+    schemas.push_back(indices.back().schema);
+    if (indices.back().format != indices[0].format) {
+      fail(Fault::Usage, fmt::format("{} is {} but {} is {}; a pattern names files of one format", paths[0],
+                                     indices[0].format, path, indices.back().format));
+    }
+  }
+  const Schema common = format_named(indices[0].format).common_schema(schemas);
+  std::vector<DatasetPtr> parts;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    indices[i].schema = common;
+    parts.push_back(std::make_shared<StoredDataset>(paths[i], std::move(indices[i])));
+  }
+  return concatenate(std::move(parts));
+}
+
+}  // namespace
+
+std::vector<std::string> expand(const std::string& source) {
+  if (fs::exists(source) || source.find_first_of("*?[") == std::string::npos) return {source};
+  glob_t found{};
+  const int result = glob(source.c_str(), 0, nullptr, &found);
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + (result == 0 ? found.gl_pathc : 0));
+  globfree(&found);
+  std::erase_if(paths, [](const auto& path) { return path.ends_with(".lsx"); });
+  if (paths.empty()) fail(Fault::Usage, fmt::format("no file matches {}", source));
+  return paths;
+}
+
+DatasetPtr open(const std::string& source, const OpenOptions& options) {
+  const auto& sets = DatasetRegistry::instance();
+  const std::string name = source.substr(0, source.find(':'));
+  if (!fs::exists(source) && sets.contains(name)) {
+    return sets.at("data set", name)(name.size() < source.size() ? source.substr(name.size() + 1) : "");
+  }
+  if (source.find(kRank) != std::string::npos) {
+    fail(Fault::Usage, fmt::format("{} names one file per rank; here all ranks read one set: use a pattern, {}", source,
+                                   with_rank(source, "*")));
+  }
+  const auto paths = expand(source);
+  if (paths.size() == 1 && !fs::exists(paths[0])) {
+    fail(Fault::Usage,
+         fmt::format("there is no file and no built-in data set '{}'{}", source, proposal(source, sets.names())));
+  }
+  return open_files(paths, options);
+}
+
+DatasetPtr open_part(const std::string& source, comm::Communicator& group, const OpenOptions& options) {
+  if (source.find(kRank) != std::string::npos) {
+    const auto files = expand(with_rank(source, "*"));
+    if (static_cast<int>(files.size()) != group.size()) {
+      fail(Fault::Usage, fmt::format("{} needs as many ranks as files: there are {} files and {} ranks", source,
+                                     files.size(), group.size()));
+    }
+    return open(with_rank(source, std::to_string(group.rank())), options);
+  }
+  auto all = open(source, options);
+  const std::int64_t size = all->size(), ranks = group.size(), rank = group.rank();
+  const std::int64_t first = size * rank / ranks;
+  return slice(std::move(all), first, size * (rank + 1) / ranks - first);
+}
+
+}  // namespace lockstep::data

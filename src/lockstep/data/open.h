@@ -1,0 +1,30 @@
+// lockstep/data/open.h
+//
+// What a user calls a data set, opened: a file, a folder, a pattern such as
+// part-*.csv, or the name of a built-in set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/core/registry.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/format.h"
+
+namespace lockstep::data {
+
+/// Sets that are not files of the user: built-in ones and generators. "blobs:samples=1000,dims=3"
+/// passes what follows the colon.
+using DatasetRegistry = Registry<DatasetPtr(const std::string& arguments)>;
+
+DatasetPtr open(const std::string& source, const OpenOptions& options = {});
+
+/// This rank's rows: of a source that all ranks see, cut into runs of nearly equal length; of
+/// part-{rank}.csv its own file, of which there must be as many as ranks.
+DatasetPtr open_part(const std::string& source, comm::Communicator& group, const OpenOptions& options = {});
+
+/// The files that a pattern names, in order; the source itself if it has no pattern.
+std::vector<std::string> expand(const std::string& source);
+
+}  // namespace lockstep::data

@@ -1,0 +1,114 @@
+#include "lockstep/data/stored_dataset.h"
+
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/hash.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBlockCacheBytes = std::size_t{512} << 20;
+/// Mapping each of more files costs more than opening the few that are read.
+constexpr std::size_t kMostMappings = 1024;
+
+}  // namespace
+
+std::string folder_of(const std::string& path) {
+  return fs::is_directory(path) ? path : fs::path(path).parent_path().string();
+}
+
+StoredDataset::StoredDataset(const std::string& path, Index index)
+    : path_(path), index_(std::move(index)), format_(format_named(index_.format)), blocks_(kBlockCacheBytes) {
+  const fs::path folder = folder_of(path);
+  const bool many = index_.files.size() > kMostMappings;
+  for (const auto& file : index_.files) {
+    const std::string where = (folder / file.path).string();
+    files_.push_back(many ? plain_file(where, file.bytes) : map_file(where));
+  }
+}
+
+Bytes StoredDataset::fetch(const Extent& extent, Scratch& scratch) const {
+  if (extent.file == kInIndex) return as_bytes(index_.inline_bytes).subspan(extent.offset, extent.length);
+  return files_[extent.file]->read(extent.offset, extent.length, scratch);
+}
+
+Bytes StoredDataset::row_of_block(std::size_t place, std::int64_t sample, Scratch& scratch) const {
+  const Column& column = index_.columns[place];
+  const auto entry = static_cast<std::uint64_t>(sample);
+  const std::uint64_t number = entry / column.rows_per_block;
+  const auto block = blocks_.get(
+      {place, number}, [&] { return format_.unpack(index_, column, fetch(column.extents[number], scratch)); });
+  const std::uint64_t offset = entry % column.rows_per_block * column.row_bytes;
+  if (offset + column.row_bytes > block->size()) {
+    fail(Fault::Data, fmt::format("a block unpacks to {} bytes, too few for this row", block->size()));
+  }
+  const auto row = scratch.take(column.row_bytes);  // the block may leave the cache
+  std::memcpy(row.data(), block->data() + offset, row.size());
+  return row;
+}
+
+std::optional<Bytes> StoredDataset::bytes_of(std::size_t place, std::int64_t sample, Scratch& scratch) const {
+  const Column& column = index_.columns[place];
+  if (column.layout == Column::Layout::Blocks) return row_of_block(place, sample, scratch);
+  const Extent extent = column.extent(sample);
+  if (extent.length == kAbsent) return std::nullopt;
+  return fetch(extent, scratch);
+}
+
+void StoredDataset::read(std::int64_t sample, Sample& into) const {
+  into.clear(index_.schema.size());
+  try {
+    for (std::size_t place = 0; place < index_.columns.size(); ++place) {
+      const Column& column = index_.columns[place];
+      if (const auto bytes = bytes_of(place, sample, into.scratch)) {
+        format_.decode(index_, column, *bytes, into);
+      } else {
+        for (const auto field : column.fields) into.values[field].missing = true;
+      }
+    }
+  } catch (Error& error) {
+    throw error.during("reading " + name(sample));
+  }
+}
+
+std::string StoredDataset::key(std::int64_t sample) const {
+  return index_.has_keys() ? std::string(index_.key(sample)) : std::to_string(sample);
+}
+
+std::string StoredDataset::name(std::int64_t sample) const {
+  std::string text = fmt::format("{}: sample {}", path_, sample);
+  if (index_.has_keys()) text += fmt::format(" '{}'", index_.key(sample));
+  const Column& column = index_.columns.at(0);
+  if (column.layout == Column::Layout::Blocks) return text;
+  const Extent extent = column.extent(sample);
+  if (extent.file == kInIndex || extent.length == kAbsent) return text;
+  if (index_.files.size() > 1) text += " in " + index_.files[extent.file].path;
+  return text + fmt::format(" at byte {}", extent.offset);
+}
+
+std::uint64_t StoredDataset::checksum(std::int64_t sample, Scratch& scratch) const {
+  std::uint64_t hash = 0;
+  for (std::size_t place = 0; place < index_.columns.size(); ++place) {
+    const auto bytes = bytes_of(place, sample, scratch);
+    if (bytes) hash = hash64(as_text(*bytes), hash);
+  }
+  return hash;
+}
+
+bool StoredDataset::verify(std::int64_t sample) const {
+  if (index_.checksums.empty()) return false;
+  Scratch scratch;
+  if (checksum(sample, scratch) != index_.checksums[static_cast<std::size_t>(sample)]) {
+    fail(Fault::Data, fmt::format("{} is corrupt: its bytes are not those of the scan", name(sample)));
+  }
+  return true;
+}
+
+}  // namespace lockstep::data

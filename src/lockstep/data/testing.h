@@ -1,0 +1,109 @@
+// lockstep/data/testing.h
+//
+// For the tests of this folder: files in a folder of their own, samples made by hand,
+// and what is read back.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/data/format.h"
+#include "lockstep/data/open.h"
+
+namespace lockstep::data {
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = testing::TempDir() + "data_testXXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  std::string write(const std::string& name, std::string_view bytes) const {
+    std::filesystem::create_directories(std::filesystem::path(*this / name).parent_path());
+    std::ofstream(*this / name, std::ios::binary) << bytes;
+    return *this / name;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+/// The message of the Error that `work` throws, which must be of `fault`.
+inline std::string message_of(const std::function<void()>& work, Fault fault = Fault::Data) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return "";
+}
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Numbers as the bytes of a Value; the vector must outlive it.
+template <class Number>
+Value value_of(const std::vector<Number>& numbers, Shape shape) {
+  return {std::as_bytes(std::span(numbers)), std::move(shape), false};
+}
+inline Value value_of(const std::string& text) { return {as_bytes(text), {}, false}; }
+
+template <class Number>
+std::vector<Number> numbers_of(const Value& value) {
+  std::vector<Number> numbers(value.bytes.size() / sizeof(Number));
+  if (!numbers.empty()) std::memcpy(numbers.data(), value.bytes.data(), numbers.size() * sizeof(Number));
+  return numbers;
+}
+
+/// Writes all of `source` as `format`.
+inline void write_all(const Dataset& source, const std::string& path, const std::string& format,
+                      const WriteOptions& options = {}) {
+  const auto writer = format_named(format).write(path, source.schema(), options);
+  Sample sample;
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    source.read(i, sample);
+    writer->add(source.key(i), sample);
+  }
+  writer->finish();
+}
+
+/// Field by field and byte by byte.
+inline void expect_same(const Dataset& actual, const Dataset& wanted) {
+  ASSERT_EQ(actual.size(), wanted.size());
+  ASSERT_EQ(actual.schema().size(), wanted.schema().size());
+  Sample mine, theirs;
+  for (std::int64_t i = 0; i < wanted.size(); ++i) {
+    actual.read(i, mine);
+    wanted.read(i, theirs);
+    for (std::size_t place = 0; place < wanted.schema().size(); ++place) {
+      const auto& name = wanted.schema()[place].name;
+      const Value& value = mine.values[place_of(actual.schema(), name)];
+      ASSERT_EQ(value.missing, theirs.values[place].missing) << name << " of " << wanted.name(i);
+      ASSERT_EQ(value.shape, theirs.values[place].shape) << name << " of " << wanted.name(i);
+      ASSERT_EQ(as_text(value.bytes), as_text(theirs.values[place].bytes)) << name << " of " << wanted.name(i);
+    }
+  }
+}
+
+}  // namespace lockstep::data
