@@ -33,14 +33,32 @@ FileDescriptor open_to_read(const std::string& path) {
        fmt::format("{} is cut short: bytes {} to {} are wanted, but it has {}", path, offset, offset + length, size));
 }
 
+/// Its size; Fault::Usage if it is none that can be read at any place.
+std::uint64_t size_of(const FileDescriptor& file, const std::string& path) {
+  struct stat status{};
+  if (fstat(file.get(), &status) != 0) fail_errno("cannot read " + path, errno);
+  if (!S_ISREG(status.st_mode)) fail(Fault::Usage, fmt::format("{} is not an ordinary file", path));
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+Bytes read_range(const FileDescriptor& file, const std::string& path, std::uint64_t offset, std::uint64_t length,
+                 Scratch& scratch) {
+  const auto memory = scratch.take(length);
+  for (std::uint64_t done = 0; done < length;) {
+    const ssize_t count = pread(file.get(), memory.data() + done, length - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_errno("cannot read " + path, errno);
+    if (count == 0) ends_early(path, offset + done, offset, length);
+    done += static_cast<std::uint64_t>(count);
+  }
+  return memory;
+}
+
 class MappedFile final : public FileBytes {
  public:
   explicit MappedFile(const std::string& path) : path_(path) {
     const FileDescriptor file = open_to_read(path);
-    struct stat status{};
-    if (fstat(file.get(), &status) != 0) fail_errno("cannot read " + path, errno);
-    if (!S_ISREG(status.st_mode)) fail(Fault::Usage, fmt::format("{} is not an ordinary file", path));
-    size_ = static_cast<std::uint64_t>(status.st_size);
+    size_ = size_of(file, path);
     if (size_ == 0) return;
     void* memory = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED) fail_errno("cannot map " + path, errno);
@@ -80,22 +98,30 @@ class DecompressedFile final : public FileBytes {
   std::string bytes_;
 };
 
+class OpenFile final : public FileBytes {
+ public:
+  explicit OpenFile(const std::string& path) : path_(path), file_(open_to_read(path)), size_(size_of(file_, path)) {}
+  const std::string& path() const noexcept override { return path_; }
+  std::uint64_t size() const noexcept override { return size_; }
+  Bytes read(std::uint64_t offset, std::uint64_t length, Scratch& scratch) const override {
+    if (offset > size_ || length > size_ - offset) ends_early(path_, size_, offset, length);
+    return read_range(file_, path_, offset, length, scratch);
+  }
+
+ private:
+  std::string path_;
+  FileDescriptor file_;
+  std::uint64_t size_;
+};
+
 class PlainFile final : public FileBytes {
  public:
   PlainFile(std::string path, std::uint64_t size) : path_(std::move(path)), size_(size) {}
   const std::string& path() const noexcept override { return path_; }
   std::uint64_t size() const noexcept override { return size_; }
   Bytes read(std::uint64_t offset, std::uint64_t length, Scratch& scratch) const override {
-    const FileDescriptor file = open_to_read(path_);
-    const auto memory = scratch.take(length);
-    for (std::uint64_t done = 0; done < length;) {
-      const ssize_t count = pread(file.get(), memory.data() + done, length - done, static_cast<off_t>(offset + done));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail_errno("cannot read " + path_, errno);
-      if (count == 0) ends_early(path_, offset + done, offset, length);
-      done += static_cast<std::uint64_t>(count);
-    }
-    return memory;
+    if (offset > size_ || length > size_ - offset) ends_early(path_, size_, offset, length);
+    return read_range(open_to_read(path_), path_, offset, length, scratch);
   }
 
  private:
@@ -108,6 +134,11 @@ class PlainFile final : public FileBytes {
 std::shared_ptr<const FileBytes> map_file(const std::string& path) {
   if (is_compressed_name(path)) return std::make_shared<DecompressedFile>(path);
   return std::make_shared<MappedFile>(path);
+}
+
+std::shared_ptr<const FileBytes> open_file(const std::string& path) {
+  if (is_compressed_name(path)) return std::make_shared<DecompressedFile>(path);
+  return std::make_shared<OpenFile>(path);
 }
 
 std::shared_ptr<const FileBytes> plain_file(const std::string& path, std::uint64_t size) {

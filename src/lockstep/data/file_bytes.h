@@ -23,8 +23,12 @@ class FileBytes {
   virtual Bytes read(std::uint64_t offset, std::uint64_t length, Scratch& scratch) const = 0;
 };
 
-/// Mapped into memory. A file compressed as a whole (.gz, .bz2, .xz, .zst) is decompressed into memory.
+/// Mapped into memory, for a scan that walks through it. A file compressed as a whole (.gz, .bz2,
+/// .xz, .zst) is decompressed into memory.
 std::shared_ptr<const FileBytes> map_file(const std::string& path);
+/// Read range by range, for samples: what a mapping has touched would count as memory of ours, and a
+/// file cut short under it would kill the process. Compressed ones as by map_file.
+std::shared_ptr<const FileBytes> open_file(const std::string& path);
 /// Opened at each read: for thousands of small files. `size` is what a scan saw.
 std::shared_ptr<const FileBytes> plain_file(const std::string& path, std::uint64_t size);
 

@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBlockCacheBytes = std::size_t{512} << 20;
-/// Mapping each of more files costs more than opening the few that are read.
-constexpr std::size_t kMostMappings = 1024;
+/// More are opened at each read: a process may have only so many open.
+constexpr std::size_t kMostOpenFiles = 256;
 
 }  // namespace
 
@@ -27,10 +27,10 @@ std::string folder_of(const std::string& path) {
 StoredDataset::StoredDataset(const std::string& path, Index index)
     : path_(path), index_(std::move(index)), format_(format_named(index_.format)), blocks_(kBlockCacheBytes) {
   const fs::path folder = folder_of(path);
-  const bool many = index_.files.size() > kMostMappings;
+  const bool many = index_.files.size() > kMostOpenFiles;
   for (const auto& file : index_.files) {
     const std::string where = (folder / file.path).string();
-    files_.push_back(many ? plain_file(where, file.bytes) : map_file(where));
+    files_.push_back(many ? plain_file(where, file.bytes) : open_file(where));
   }
 }
 

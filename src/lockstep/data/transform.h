@@ -1,0 +1,69 @@
+// lockstep/data/transform.h
+//
+// A Transform turns one field of a sample into what the model takes: decodes, crops,
+// flips, scales. Its randomness is keyed by seed, epoch and sample, so that a sample
+// looks the same on any rank and any thread. A new one is one new file in transforms/.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lockstep/core/random.h"
+#include "lockstep/core/registry.h"
+#include "lockstep/data/field.h"
+#include "lockstep/data/sample.h"
+
+namespace lockstep::data {
+
+/// "size=24 pad=4": the settings of one transform. finish() refuses what nobody asked for.
+class Arguments {
+ public:
+  Arguments(std::string owner, const std::string& text);
+  std::int64_t get(const std::string& key, std::int64_t fallback);
+  double get(const std::string& key, double fallback);
+  std::string get(const std::string& key, const std::string& fallback);
+  /// "0.5,0.5,0.5"
+  std::vector<double> get(const std::string& key, const std::vector<double>& fallback);
+  void finish() const;
+
+ private:
+  const std::string* find(const std::string& key);
+
+  std::string owner_;
+  std::map<std::string, std::string> values_;
+  std::map<std::string, bool> asked_;
+};
+
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  /// What the field becomes.
+  virtual Field output() const = 0;
+  /// Replaces `value`; its bytes may point into `scratch` afterwards. Called from many threads.
+  virtual void apply(Value& value, Random& random, Scratch& scratch) const = 0;
+};
+
+/// `input` is what the field is when its turn comes; Fault::Usage if it cannot be applied to such a one.
+using TransformRegistry = Registry<std::unique_ptr<Transform>(const Field& input, Arguments& arguments)>;
+
+/// Transforms of all fields, in order.
+class Pipeline {
+ public:
+  /// Each step is "NAME FIELD key=value …", as in "crop image size=24 pad=4". The field is left
+  /// out where the data set has only one.
+  Pipeline(const Schema& input, const std::vector<std::string>& steps);
+  const Schema& output() const noexcept { return schema_; }
+  /// `key` is of seed and epoch, `id` of the sample.
+  void apply(Sample& sample, std::uint64_t key, std::int64_t id) const;
+
+ private:
+  struct Step {
+    std::size_t field;
+    std::unique_ptr<Transform> transform;
+  };
+  Schema schema_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,94 @@
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "lockstep/data/testing.h"
+#include "lockstep/data/transform.h"
+
+namespace lockstep::data {
+namespace {
+
+const Schema kImage = {{"image", Encoding::Values, c10::ScalarType::Byte, {4, 4, 2}},
+                       {"label", Encoding::Values, c10::ScalarType::Double, {}}};
+
+/// Pixels 0..31, label 2.
+class Transforms : public ::testing::Test {
+ protected:
+  Sample applied(const std::vector<std::string>& steps, std::int64_t id = 0, std::uint64_t key = 5) {
+    const Pipeline pipeline(kImage, steps);
+    output_ = pipeline.output();
+    Sample sample;
+    sample.clear(2);
+    sample.values = {value_of(pixels_, {4, 4, 2}), value_of(label_, {})};
+    pipeline.apply(sample, key, id);
+    return sample;
+  }
+  std::vector<std::uint8_t> image(const Sample& sample) { return numbers_of<std::uint8_t>(sample.values[0]); }
+
+  Schema output_;
+  std::vector<std::uint8_t> pixels_ = [] {
+    std::vector<std::uint8_t> all(32);
+    std::iota(all.begin(), all.end(), std::uint8_t{0});
+    return all;
+  }();
+  std::vector<double> label_ = {2};
+};
+
+TEST_F(Transforms, FlipMirrorsRows) {
+  const auto flipped = image(applied({"flip image chance=1"}));
+  EXPECT_EQ(std::vector(flipped.begin(), flipped.begin() + 8), (std::vector<std::uint8_t>{6, 7, 4, 5, 2, 3, 0, 1}));
+  EXPECT_EQ(image(applied({"flip image chance=0"})), pixels_);
+  int turned = 0;
+  for (std::int64_t id = 0; id < 200; ++id) turned += image(applied({"flip image"}, id)) != pixels_;
+  EXPECT_NEAR(turned, 100, 45);
+}
+
+TEST_F(Transforms, CropCutsInside) {
+  const auto middle = image(applied({"center_crop image size=2"}));
+  EXPECT_EQ(middle, (std::vector<std::uint8_t>{10, 11, 12, 13, 18, 19, 20, 21}));
+  EXPECT_EQ(output_[0].shape, (std::vector<std::int64_t>{2, 2, 2}));
+  std::set<int> corners;
+  for (std::int64_t id = 0; id < 100; ++id) corners.insert(image(applied({"crop image size=3"}, id))[0]);
+  EXPECT_EQ(corners, (std::set<int>{0, 2, 8, 10}));
+  const auto padded = image(applied({"center_crop image size=6 pad=1"}));
+  EXPECT_EQ(padded[0], 0);
+  EXPECT_EQ(padded[(1 * 6 + 2) * 2], 2);
+  EXPECT_TRUE(has(message_of([&] { applied({"crop image size=5"}); }), "4 x 4 is smaller than the crop of 5 x 5"));
+}
+
+TEST_F(Transforms, NormalisePutsChannelsFirst) {
+  const auto sample = applied({"normalise image mean=0.5,0 std=0.5,1"});
+  const auto floats = numbers_of<float>(sample.values[0]);
+  EXPECT_EQ(output_[0].text(), "image: float32[2, 4, 4]");
+  EXPECT_FLOAT_EQ(floats[1], (2 / 255.0F - 0.5F) / 0.5F);
+  EXPECT_FLOAT_EQ(floats[16], 1 / 255.0F);
+}
+
+TEST_F(Transforms, OneHotTakesWholeNumbersOnly) {
+  EXPECT_EQ(numbers_of<float>(applied({"one_hot label classes=4"}).values[1]), (std::vector<float>{0, 0, 1, 0}));
+  EXPECT_TRUE(has(message_of([&] { applied({"one_hot label classes=2"}); }), "label 2 of 2 classes"));
+  label_ = {std::nan("")};
+  EXPECT_TRUE(has(message_of([&] { applied({"one_hot label classes=2"}); }), "'label' is nan"));
+}
+
+TEST_F(Transforms, DependOnKeyAndSampleAlone) {
+  const std::vector<std::string> steps = {"crop image size=4 pad=2", "flip image"};
+  EXPECT_EQ(image(applied(steps, 7)), image(applied(steps, 7)));
+  EXPECT_NE(image(applied(steps, 7)), image(applied(steps, 8)));
+  EXPECT_NE(image(applied(steps, 7)), image(applied(steps, 7, 6)));
+}
+
+TEST_F(Transforms, RefuseWrongUse) {
+  const auto refused = [&](const std::string& step) { return message_of([&] { applied({step}); }, Fault::Usage); };
+  EXPECT_TRUE(has(refused("flop image"), "did you mean 'flip'?"));
+  EXPECT_TRUE(has(refused("flip imge"), "did you mean 'image'?"));
+  EXPECT_TRUE(has(refused("flip chance=1"), "does not say of which field"));
+  EXPECT_TRUE(has(refused("flip image chnce=1"), "did you mean 'chance'?"));
+  EXPECT_TRUE(has(refused("flip image chance=often"), "not a number"));
+  EXPECT_TRUE(has(refused("crop image"), "size=24"));
+  EXPECT_TRUE(has(refused("flip label"), "no image"));
+  EXPECT_TRUE(has(refused("normalise image mean=1,2,3"), "3 values for 2 channels"));
+}
+
+}  // namespace
+}  // namespace lockstep::data
