@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -31,12 +32,22 @@ std::string lower(std::string text) {
   return text;
 }
 
-std::vector<std::string> all_extensions() {
-  std::vector<std::string> known;
+std::optional<std::string> format_by_extension(const std::string& path) {
+  const std::string plain = lower(name_decompressed(path));
   for (const auto& name : FormatRegistry::instance().names()) {
-    for (auto& extension : format_named(name).extensions()) known.push_back(std::move(extension));
+    for (const auto& extension : format_named(name).extensions()) {
+      if (plain.ends_with(extension)) return name;
+    }
   }
-  return known;
+  return std::nullopt;
+}
+
+[[noreturn]] void fail_unknown(const std::string& path) {
+  std::string known;
+  for (const auto& name : FormatRegistry::instance().names()) {
+    for (const auto& extension : format_named(name).extensions()) known += " " + extension;
+  }
+  fail(Fault::Usage, fmt::format("{} is of no known format; known extensions:{}", path, known));
 }
 
 }  // namespace
@@ -84,6 +95,12 @@ const Format& format_named(const std::string& name) {
   return *format;
 }
 
+std::string format_to_write(const std::string& path, const std::string& wanted) {
+  if (!wanted.empty()) return format_named(wanted), wanted;
+  if (auto name = format_by_extension(path)) return *name;
+  fail_unknown(path);
+}
+
 std::string format_of(const std::string& path, const std::string& wanted) {
   if (!wanted.empty()) return format_named(wanted), wanted;
   const auto names = FormatRegistry::instance().names();
@@ -92,19 +109,12 @@ std::string format_of(const std::string& path, const std::string& wanted) {
       if (format_named(name).takes_folders()) return name;
     }
   }
-  const std::string plain = lower(name_decompressed(path));
-  for (const auto& name : names) {
-    for (const auto& extension : format_named(name).extensions()) {
-      if (plain.ends_with(extension)) return name;
-    }
-  }
+  if (auto name = format_by_extension(path)) return *name;
   const std::string head = head_of(path);
   for (const auto& name : names) {
     if (format_named(name).recognises(as_bytes(head))) return name;
   }
-  std::string known;
-  for (const auto& extension : all_extensions()) known += " " + extension;
-  fail(Fault::Usage, fmt::format("{} is of no known format; known extensions:{}", path, known));
+  fail_unknown(path);
 }
 
 }  // namespace lockstep::data

@@ -149,8 +149,8 @@ void take_checksums(const std::string& path, Index& index) {
   const profile::Span span("checksums");
   const StoredDataset dataset(path, index);
   std::vector<std::uint64_t> checksums(static_cast<std::size_t>(index.samples));
-  on_threads(index.samples, [&](std::int64_t sample, Scratch& scratch) {
-    checksums[static_cast<std::size_t>(sample)] = dataset.checksum(sample, scratch);
+  on_threads(index.samples, [&](std::int64_t number, Sample& sample) {
+    checksums[static_cast<std::size_t>(number)] = dataset.checksum(number, sample.scratch);
   });
   index.checksums = std::move(checksums);
   keep(path, index);

@@ -11,18 +11,18 @@
 
 namespace lockstep::data {
 
-void on_threads(std::int64_t count, const std::function<void(std::int64_t item, Scratch& scratch)>& work) {
-  constexpr std::int64_t kAtOnce = 64;
+void on_threads(std::int64_t count, const std::function<void(std::int64_t item, Sample& sample)>& work,
+                std::int64_t at_once) {
   std::atomic<std::int64_t> next = 0;
   std::mutex mutex;
   std::exception_ptr error;
   const auto run = [&] {
-    Scratch scratch;
+    Sample sample;
     try {
-      for (std::int64_t first = next.fetch_add(kAtOnce); first < count; first = next.fetch_add(kAtOnce)) {
-        for (std::int64_t item = first; item < std::min(first + kAtOnce, count); ++item) {
-          scratch.clear();
-          work(item, scratch);
+      for (std::int64_t first = next.fetch_add(at_once); first < count; first = next.fetch_add(at_once)) {
+        for (std::int64_t item = first; item < std::min(first + at_once, count); ++item) {
+          sample.scratch.clear();
+          work(item, sample);
         }
       }
     } catch (...) {
@@ -31,12 +31,19 @@ void on_threads(std::int64_t count, const std::function<void(std::int64_t item, 
       if (!error) error = std::current_exception();
     }
   };
-  const auto most = std::max<std::int64_t>(1, (count + kAtOnce - 1) / kAtOnce);
+  const auto most = std::max<std::int64_t>(1, (count + at_once - 1) / at_once);
   std::vector<std::thread> threads;
   for (std::int64_t i = 1; i < std::min<std::int64_t>(fair_threads(1), most); ++i) threads.emplace_back(run);
   run();
   for (auto& thread : threads) thread.join();
   if (error) std::rethrow_exception(error);
+}
+
+void on_samples(const Dataset& dataset, const std::function<void(std::int64_t index, const Sample& sample)>& work) {
+  on_threads(dataset.size(), [&](std::int64_t index, Sample& sample) {
+    dataset.read(index, sample);
+    work(index, sample);
+  });
 }
 
 }  // namespace lockstep::data

@@ -4,6 +4,9 @@
 // and what is read back.
 #pragma once
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -74,6 +77,16 @@ std::vector<Number> numbers_of(const Value& value) {
   std::vector<Number> numbers(value.bytes.size() / sizeof(Number));
   if (!numbers.empty()) std::memcpy(numbers.data(), value.bytes.data(), numbers.size() * sizeof(Number));
   return numbers;
+}
+
+/// No file of this process may grow beyond it: what a full disk does, without one. Returns the limit before.
+inline rlimit limit_file_size(rlim_t bytes) {
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit now = {bytes, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &now);
+  return before;
 }
 
 /// Writes all of `source` as `format`.

@@ -1,0 +1,177 @@
+#include "lockstep/data/pack.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/data/decompress.h"
+#include "lockstep/data/on_threads.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Shard {
+  std::string path;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// Of a few hundred samples, spread over all.
+double mean_bytes(const Dataset& source) {
+  const std::int64_t looked = std::min<std::int64_t>(source.size(), 256);
+  double sum = 0;
+  Sample sample;
+  for (std::int64_t i = 0; i < looked; ++i) {
+    source.read(source.size() * i / looked, sample);
+    for (const auto& value : sample.values) sum += static_cast<double>(value.bytes.size());
+  }
+  return std::max(1.0, sum / static_cast<double>(looked));
+}
+
+std::vector<Shard> shards_of(const Dataset& source, const std::string& destination, const PackOptions& options) {
+  const std::int64_t samples = source.size();
+  if (options.shard_bytes < 0 || options.shard_samples < 0) fail(Fault::Usage, "the size of a shard is negative");
+  std::int64_t each = samples;
+  if (options.shard_samples > 0)
+    each = options.shard_samples;
+  else if (options.shard_bytes > 0)
+    each = static_cast<std::int64_t>(static_cast<double>(options.shard_bytes) / mean_bytes(source));
+  each = std::clamp<std::int64_t>(each, 1, samples);
+  if (each == samples && options.shard_samples == 0 && options.shard_bytes == 0) return {{destination, 0, samples}};
+  std::vector<Shard> shards;
+  for (std::int64_t first = 0; first < samples; first += each) {
+    shards.push_back(
+        {with_suffix(destination, fmt::format("{:05}", shards.size())), first, std::min(each, samples - first)});
+  }
+  return shards;
+}
+
+/// A file beside the destination while a pack is under way: what was asked for.
+class Journal {
+ public:
+  Journal(const std::string& destination, const std::string& asked) : path_(destination + ".packing"), asked_(asked) {
+    std::ifstream file(path_);
+    if (file) {
+      const std::string before((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+      if (before != asked) {
+        fail(Fault::Usage, fmt::format("{} is of a pack with other settings or another source that was interrupted; "
+                                       "repeat that one, or remove this file and its shards",
+                                       path_));
+      }
+      goes_on_ = true;
+    }
+  }
+  bool goes_on() const noexcept { return goes_on_; }
+  void begin() const {
+    if (!goes_on_) write_whole(path_, asked_);
+  }
+  void end() const { fs::remove(path_); }
+
+ private:
+  std::string path_;
+  std::string asked_;
+  bool goes_on_ = false;
+};
+
+using Progress = std::function<void(std::int64_t samples)>;
+
+void write_shard(const Dataset& source, const Shard& shard, Writer& writer, const Progress& progress) {
+  constexpr std::int64_t kTellEvery = 64;
+  Sample sample;
+  for (std::int64_t i = 0; i < shard.count; ++i) {
+    const std::int64_t index = shard.first + i;
+    source.read(index, sample);
+    try {
+      writer.add(source.key(index), sample);
+    } catch (Error& error) {
+      throw error.during("packing " + source.name(index));
+    }
+    if (progress && ((i + 1) % kTellEvery == 0 || i + 1 == shard.count)) progress(i % kTellEvery + 1);
+  }
+  writer.finish();
+}
+
+/// Some of the fields of another.
+class ChosenFields final : public Dataset {
+ public:
+  ChosenFields(DatasetPtr source, const std::vector<std::string>& names) : source_(std::move(source)) {
+    for (const auto& name : names) {
+      places_.push_back(place_of(source_->schema(), name));
+      schema_.push_back(source_->schema()[places_.back()]);
+    }
+  }
+  const Schema& schema() const noexcept override { return schema_; }
+  std::int64_t size() const noexcept override { return source_->size(); }
+  void read(std::int64_t index, Sample& sample) const override {
+    source_->read(index, sample);
+    std::vector<Value> chosen;
+    for (const auto place : places_) chosen.push_back(sample.values[place]);
+    sample.values = std::move(chosen);
+  }
+  std::string name(std::int64_t index) const override { return source_->name(index); }
+  std::string key(std::int64_t index) const override { return source_->key(index); }
+  bool verify(std::int64_t index) const override { return source_->verify(index); }
+
+ private:
+  DatasetPtr source_;
+  std::vector<std::size_t> places_;
+  Schema schema_;
+};
+
+}  // namespace
+
+std::string with_suffix(const std::string& path, const std::string& suffix) {
+  const fs::path plain = name_decompressed(path);
+  const std::string compressed = path.substr(plain.string().size());
+  return (plain.parent_path() / (plain.stem().string() + "-" + suffix + plain.extension().string())).string() +
+         compressed;
+}
+
+DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names) {
+  if (names.empty()) return source;
+  return std::make_shared<ChosenFields>(std::move(source), names);
+}
+
+PackResult pack(const DatasetPtr& given, const std::string& destination, const PackOptions& options,
+                const std::function<void(std::int64_t samples)>& progress) {
+  const DatasetPtr source = choose_fields(given, options.fields);
+  const Format& format = format_named(format_to_write(destination, options.format));
+  const auto shards = shards_of(*source, destination, options);
+  std::string fields;
+  for (const auto& field : source->schema()) fields += field.text() + "; ";
+  const Journal journal(destination,
+                        fmt::format("{}\n{} samples in {} shards\n{}\n{} {}\n", options.identity, source->size(),
+                                    shards.size(), fields, options.write.compression, options.write.level));
+  PackResult result;
+  std::vector<const Shard*> to_do;
+  for (const auto& shard : shards) {
+    result.files.push_back(shard.path);
+    const bool there = journal.goes_on() && fs::exists(shard.path);
+    result.shards_found += there;
+    if (!there)
+      to_do.push_back(&shard);
+    else if (progress)
+      progress(shard.count);
+  }
+  journal.begin();
+  on_threads(
+      static_cast<std::int64_t>(to_do.size()),
+      [&](std::int64_t number, Sample&) {
+        const Shard& shard = *to_do[static_cast<std::size_t>(number)];
+        const auto writer = format.write(shard.path, source->schema(), options.write);
+        write_shard(*source, shard, *writer, progress);
+      },
+      1);
+  journal.end();
+  result.samples = source->size();
+  return result;
+}
+
+}  // namespace lockstep::data

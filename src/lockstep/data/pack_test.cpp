@@ -1,0 +1,101 @@
+#include "lockstep/data/pack.h"
+
+#include <numeric>
+
+#include "lockstep/data/npy_header.h"
+#include "lockstep/data/testing.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Pack : public ::testing::Test {
+ protected:
+  Pack() {
+    std::vector<float> numbers(100 * 2);
+    std::iota(numbers.begin(), numbers.end(), 0.0F);
+    std::string bytes = npy_header(c10::ScalarType::Float, {100, 2});
+    bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float));
+    source_ = open(folder_.write("source.npy", bytes));
+  }
+  int files(const std::string& name) const { return static_cast<int>(expand(folder_ / name).size()); }
+  Folder folder_;
+  DatasetPtr source_;
+};
+
+TEST_F(Pack, WritesOneFile) {
+  std::int64_t told = 0;
+  const auto result = pack(source_, folder_ / "copy.npy", {}, [&](std::int64_t samples) { told += samples; });
+  EXPECT_EQ(result.files, std::vector<std::string>{folder_ / "copy.npy"});
+  EXPECT_EQ(told, 100);
+  expect_same(*open(folder_ / "copy.npy"), *source_);
+}
+
+TEST_F(Pack, WritesShardsThatReadAsOne) {
+  PackOptions options;
+  options.shard_samples = 30;
+  EXPECT_EQ(pack(source_, folder_ / "part.npy", options).files.size(), 4U);
+  EXPECT_TRUE(fs::exists(folder_ / "part-00003.npy"));
+  expect_same(*open(folder_ / "part-*.npy"), *source_);
+  options = {};
+  options.shard_bytes = 80;
+  EXPECT_EQ(pack(source_, folder_ / "small.npy", options).files.size(), 10U);
+}
+
+TEST_F(Pack, GoesOnWhereItWas) {
+  PackOptions options;
+  options.shard_samples = 10;
+  options.identity = "source.npy";
+  // A source that cannot be read to its end: shards 0 to 4 are there, and the journal.
+  struct Torn final : Dataset {
+    explicit Torn(DatasetPtr source) : source_(std::move(source)) {}
+    const Schema& schema() const noexcept override { return source_->schema(); }
+    std::int64_t size() const noexcept override { return source_->size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+      if (index >= 50) fail(Fault::Io, "the disk is gone");
+      source_->read(index, sample);
+    }
+    std::string name(std::int64_t index) const override { return source_->name(index); }
+    DatasetPtr source_;
+  };
+  message_of([&] { pack(std::make_shared<Torn>(source_), folder_ / "p.npy", options); }, Fault::Io);
+  EXPECT_TRUE(fs::exists(folder_ / "p.npy.packing"));
+  EXPECT_FALSE(fs::exists(folder_ / "p-00005.npy"));
+  const int found = files("p-*.npy");
+  EXPECT_GE(found, 1);
+
+  PackOptions other = options;
+  other.identity = "another.npy";
+  EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "p.npy", other); }, Fault::Usage), "was interrupted"));
+
+  const auto result = pack(source_, folder_ / "p.npy", options);
+  EXPECT_EQ(result.shards_found, found);
+  EXPECT_FALSE(fs::exists(folder_ / "p.npy.packing"));
+  expect_same(*open(folder_ / "p-*.npy"), *source_);
+}
+
+TEST_F(Pack, LeavesNothingOnAFullDisk) {
+  // A file may not grow beyond this: as on a full disk, but for this process alone.
+  const rlimit before = limit_file_size(500);
+  const auto message = message_of([&] { pack(source_, folder_ / "full.npy", {}); }, Fault::Io);
+  limit_file_size(before.rlim_cur);
+  EXPECT_TRUE(has(message, "cannot write")) << message;
+  EXPECT_FALSE(fs::exists(folder_ / "full.npy"));
+  for (const auto& file : fs::directory_iterator(folder_ / "")) {
+    EXPECT_FALSE(has(file.path().filename().string(), ".part")) << file.path();
+  }
+}
+
+TEST_F(Pack, NamesFilesAndFormats) {
+  EXPECT_EQ(with_suffix("a/b.tar", "train"), "a/b-train.tar");
+  EXPECT_EQ(with_suffix("b.csv.gz", "3"), "b-3.csv.gz");
+  EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "x.juggle", {}); }, Fault::Usage), "known extensions:"));
+  PackOptions options;
+  options.fields = {"value"};
+  EXPECT_TRUE(
+      has(message_of([&] { pack(source_, folder_ / "x.npy", options); }, Fault::Usage), "did you mean 'values'?"));
+}
+
+}  // namespace
+}  // namespace lockstep::data
