@@ -13,12 +13,14 @@
 namespace lockstep::apps {
 
 void add_bench(CLI::App& app);
+void add_data(CLI::App& app);
 void add_doctor(CLI::App& app);
 /// The hidden command through which `launch --hosts` starts a program on each rank.
 inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
 /// `program` is what stands after "--"; it must live until the command line is parsed.
 void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);
+void add_pack(CLI::App& app);
 void add_tour(CLI::App& app);
 /// One rank of the tour; hidden.
 void add_tour_rank(CLI::App& app);

@@ -10,6 +10,9 @@
 #include "commands.h"
 #include "json_text.h"
 #include "lockstep/comm/world.h"
+#include "lockstep/data/open.h"
+#include "lockstep/data/order.h"
+#include "lockstep/data/transform.h"
 
 namespace lockstep::apps {
 namespace {
@@ -30,6 +33,10 @@ std::vector<Entry> all_entries() {
   comm::load_plugins();
   std::vector<Entry> entries;
   add_all<comm::WorldRegistry>(entries, "back-end");
+  add_all<data::FormatRegistry>(entries, "format");
+  add_all<data::DatasetRegistry>(entries, "data set");
+  add_all<data::OrderRegistry>(entries, "order");
+  add_all<data::TransformRegistry>(entries, "transform");
   return entries;
 }
 

@@ -22,6 +22,8 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep launch -n 4 -- ./program       run a program on 4 ranks of this host
   lockstep launch --hosts a:4,b:4 -- ./program
                                           the same on two hosts, through mpirun
+  lockstep data info train.tar            what a data set holds
+  lockstep pack images/ train.tar         a data set in another format
   lockstep bench allreduce -n 2           all-reduce beside MPI libraries and gloo
   lockstep tour -n 4                      what it does, in half a minute
 
@@ -98,9 +100,11 @@ int run(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.footer(kExamples);
   add_bench(app);
+  add_data(app);
   add_doctor(app);
   add_launch(app, program);
   add_list(app);
+  add_pack(app);
   add_tour(app);
   add_tour_rank(app);
   check_command(app, arguments);

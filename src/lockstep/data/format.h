@@ -24,6 +24,7 @@ struct OpenOptions {
   std::string token_type = "uint16";
   std::string separator;  // of CSV; "": found out
   bool header = true;     // of CSV: the first line names the columns
+  bool as_kept = false;   // by the index that is kept, though the files changed since: to see what did
 };
 
 struct WriteOptions {

@@ -56,12 +56,13 @@ std::uint64_t fingerprint(const std::string& folder, const IndexedFile& file) {
   return hash64(as_text(bytes->read(file.size - head, head, scratch)), first);
 }
 
-bool same(const std::string& folder, const IndexedFile& then) {
+bool same(const std::string& folder, const IndexedFile& then, bool as_kept) {
   std::error_code unreadable;
   const auto path = fs::path(folder) / then.path;
   if (!fs::exists(path, unreadable)) return false;
   const IndexedFile now = described(folder, then);
   if (now.size != then.size) return false;
+  if (as_kept) return true;
   // A copy, or a touch, changes the time alone.
   return now.mtime_ns == then.mtime_ns || fingerprint(folder, now) == then.fingerprint;
 }
@@ -69,7 +70,8 @@ bool same(const std::string& folder, const IndexedFile& then) {
 bool fresh(const std::string& path, const Index& index, const std::string& format, const OpenOptions& options) {
   const std::string folder = folder_of(path);
   return index.format == format && index.asked == words_of(options) &&
-         std::all_of(index.files.begin(), index.files.end(), [&](const auto& file) { return same(folder, file); }) &&
+         std::all_of(index.files.begin(), index.files.end(),
+                     [&](const auto& file) { return same(folder, file, options.as_kept); }) &&
          format_named(format).unchanged(path, index);
 }
 

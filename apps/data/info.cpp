@@ -1,0 +1,182 @@
+// `lockstep data info`: what a data set holds, and what its numbers are like.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "data/data_commands.h"
+#include "data/source_options.h"
+#include "data/value_text.h"
+#include "json_text.h"
+#include "lockstep/core/text.h"
+#include "lockstep/data/on_threads.h"
+#include "progress.h"
+
+namespace lockstep::apps {
+namespace {
+
+using data::Encoding;
+
+constexpr std::size_t kMostClasses = 1000;
+
+struct Options {
+  SourceOptions from;
+  std::int64_t samples = 0;
+  bool json = false;
+};
+
+/// Of one field over many samples. Sums are exact enough for a look: deviations about the first value.
+struct Statistics {
+  std::int64_t missing = 0;
+  std::int64_t count = 0;
+  std::int64_t nan = 0;
+  std::int64_t bytes = 0;
+  double least = std::numeric_limits<double>::infinity();
+  double most = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  double squares = 0;
+  std::map<double, std::int64_t> classes;  // of a single number per sample, while there are few
+
+  void add(const data::Field& field, const data::Value& value) {
+    if (value.missing) {
+      ++missing;
+      return;
+    }
+    bytes += static_cast<std::int64_t>(value.bytes.size());
+    if (field.encoding != Encoding::Values) return;
+    const auto numbers = numbers_of(field, value);
+    for (const double number : numbers) {
+      if (std::isnan(number)) {
+        ++nan;
+        continue;
+      }
+      ++count;
+      least = std::min(least, number);
+      most = std::max(most, number);
+      sum += number;
+      squares += number * number;
+    }
+    const bool label = numbers.size() == 1 && c10::isIntegralType(field.type, true);
+    if (label && classes.size() <= kMostClasses) ++classes[numbers[0]];
+  }
+  void add(const Statistics& other) {
+    missing += other.missing;
+    count += other.count;
+    nan += other.nan;
+    bytes += other.bytes;
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+    sum += other.sum;
+    squares += other.squares;
+    for (const auto& [number, times] : other.classes) classes[number] += times;
+  }
+  double mean() const { return sum / static_cast<double>(count); }
+  double deviation() const { return std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean() * mean())); }
+};
+
+/// Each thread's in turn, so that none waits for another at each sample.
+std::vector<Statistics> statistics_of(const data::Dataset& set, std::int64_t samples) {
+  std::vector<Statistics> all(set.schema().size());
+  std::mutex mutex;
+  Progress progress("reading", "samples", samples);
+  constexpr std::int64_t kPiece = 256;
+  data::on_threads((samples + kPiece - 1) / kPiece,
+                   [&](std::int64_t piece, data::Sample& sample) {
+                     std::vector<Statistics> mine(all.size());
+                     const std::int64_t end = std::min(samples, (piece + 1) * kPiece);
+                     for (std::int64_t i = piece * kPiece; i < end; ++i) {
+                       // Spread over all, in case the first are not like the rest.
+                       set.read(samples == set.size() ? i : set.size() / samples * i, sample);
+                       for (std::size_t place = 0; place < mine.size(); ++place)
+                         mine[place].add(set.schema()[place], sample.values[place]);
+                     }
+                     progress.add(end - piece * kPiece);
+                     const std::lock_guard lock(mutex);
+                     for (std::size_t place = 0; place < mine.size(); ++place) all[place].add(mine[place]);
+                   },
+                   1);
+  return all;
+}
+
+bool has_classes(const Statistics& statistics) {
+  return !statistics.classes.empty() && statistics.classes.size() <= kMostClasses;
+}
+
+nlohmann::json json_of(const data::Dataset& set, const std::vector<Statistics>& all, std::int64_t samples) {
+  auto fields = data::to_json(set.schema());
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    const Statistics& statistics = all[place];
+    auto& field = fields[place];
+    field["missing"] = statistics.missing;
+    field["bytes"] = statistics.bytes;
+    if (statistics.count > 0) {
+      field["min"] = statistics.least;
+      field["max"] = statistics.most;
+      field["mean"] = statistics.mean();
+      field["std"] = statistics.deviation();
+      field["nan"] = statistics.nan;
+    }
+    if (has_classes(statistics)) {
+      for (const auto& [number, times] : statistics.classes) field["counts"][fmt::format("{}", number)] = times;
+    }
+  }
+  return {{"samples", set.size()}, {"samples_read", samples}, {"fields", fields}};
+}
+
+void print(const data::Dataset& set, const std::vector<Statistics>& all, std::int64_t samples) {
+  std::int64_t bytes = 0;
+  for (const auto& statistics : all) bytes += statistics.bytes;
+  fmt::print("{} samples, {} each\n", set.size(), format_bytes(bytes / std::max<std::int64_t>(samples, 1)));
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    const Statistics& statistics = all[place];
+    const data::Field& field = set.schema()[place];
+    fmt::print("  {}", field.text());
+    if (statistics.count > 0) {
+      fmt::print("   {:.6g} to {:.6g}, mean {:.6g}, std {:.6g}", statistics.least, statistics.most, statistics.mean(),
+                 statistics.deviation());
+    }
+    if (statistics.nan > 0) fmt::print(", {} NaN", statistics.nan);
+    if (statistics.missing > 0) fmt::print(", {} missing", statistics.missing);
+    fmt::print("\n");
+    if (!has_classes(statistics) || statistics.classes.size() > 20 ||
+        statistics.classes.size() == static_cast<std::size_t>(samples))
+      continue;
+    for (const auto& [number, times] : statistics.classes) {
+      const auto label = static_cast<std::size_t>(number);
+      const bool named = number >= 0 && label < field.classes.size();
+      fmt::print("    {:>6} {:<20} {}\n", number, named ? field.classes[label] : "", times);
+    }
+  }
+  if (samples < set.size()) fmt::print("Statistics are of {} samples.\n", samples);
+}
+
+void run(const Options& options) {
+  const auto set = data::open(options.from.source, options.from.open);
+  const std::int64_t samples = options.samples > 0 ? std::min(options.samples, set->size()) : set->size();
+  const auto all = statistics_of(*set, samples);
+  if (options.json)
+    fmt::print("{}", json_text(json_of(*set, all, samples)));
+  else
+    print(*set, all, samples);
+}
+
+}  // namespace
+
+void add_data_info(CLI::App& data) {
+  auto options = std::make_shared<Options>();
+  auto* command = data.add_subcommand("info", "Fields, counts and statistics");
+  command->footer("Examples:\n  lockstep data info mnist\n  lockstep data info 'train-*.tar' --samples 1000 --json");
+  options->from.add_to(*command);
+  command->add_option("--samples", options->samples, "Statistics of so many only; by default of all")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--json", options->json, "For scripts");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,80 @@
+// `lockstep pack`: a data set in another format.
+#include "lockstep/data/pack.h"
+
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "data/source_options.h"
+#include "json_text.h"
+#include "lockstep/core/text.h"
+#include "progress.h"
+
+namespace lockstep::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char kExamples[] = R"(Examples:
+  lockstep pack images/ train.tar                     a folder of images by class into one archive
+  lockstep pack images/ train.tar --shard-size 256MiB train-00000.tar, train-00001.tar, ...
+  lockstep pack mnist mnist.h5 --compression deflate
+  lockstep pack 'part-*.csv' all.npz --fields x,y
+A pack that was interrupted goes on when the same command is given again.)";
+
+struct Options {
+  SourceOptions from;
+  std::string destination;
+  std::string shard_size;
+  data::PackOptions pack;
+  bool json = false;
+};
+
+void run(Options options) {
+  if (!options.shard_size.empty()) options.pack.shard_bytes = parse_bytes(options.shard_size);
+  options.pack.identity = fs::exists(options.from.source)
+                              ? fs::absolute(options.from.source).lexically_normal().string()
+                              : options.from.source;
+  const auto source = data::open(options.from.source, options.from.open);
+  data::PackResult result;
+  {
+    Progress progress("packing", "samples", source->size());
+    result = data::pack(source, options.destination, options.pack, [&](std::int64_t count) { progress.add(count); });
+  }
+  std::uintmax_t bytes = 0;
+  for (const auto& file : result.files) bytes += fs::is_regular_file(file) ? fs::file_size(file) : 0;
+  if (options.json) {
+    fmt::print("{}", json_text({{"samples", result.samples},
+                                {"files", result.files},
+                                {"bytes", bytes},
+                                {"shards_found", result.shards_found}}));
+    return;
+  }
+  fmt::print("{} samples in {} file{}, {}: {}{}\n", result.samples, result.files.size(),
+             result.files.size() == 1 ? "" : "s", format_bytes(static_cast<std::int64_t>(bytes)), result.files.front(),
+             result.files.size() == 1 ? "" : " …");
+  if (result.shards_found > 0) fmt::print("{} of them were there already\n", result.shards_found);
+}
+
+}  // namespace
+
+void add_pack(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("pack", "Convert a data set to another format, in parallel, resumable");
+  command->footer(kExamples);
+  options->from.add_to(*command);
+  command->add_option("destination", options->destination, "File to write; its extension says the format")->required();
+  command->add_option("--to", options->pack.format, "Format to write, where the extension does not say");
+  command->add_option("--shard-size", options->shard_size, "About so large each, e.g. 256MiB; by default one file");
+  command->add_option("--shard-samples", options->pack.shard_samples, "Samples of a shard, instead of --shard-size");
+  command->add_option("--compression", options->pack.write.compression, "What the format offers, e.g. deflate");
+  command->add_option("--level", options->pack.write.level, "Of the compression");
+  command->add_option("--fields", options->pack.fields, "Only these, in this order")->delimiter(',');
+  command->add_flag("--json", options->json, "For scripts");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lockstep::apps

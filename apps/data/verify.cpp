@@ -1,0 +1,102 @@
+// `lockstep data verify`: every sample read, its checksum compared.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "data/data_commands.h"
+#include "data/source_options.h"
+#include "json_text.h"
+#include "lockstep/core/error.h"
+#include "lockstep/data/index_cache.h"
+#include "lockstep/data/on_threads.h"
+#include "progress.h"
+
+namespace lockstep::apps {
+namespace {
+
+struct Options {
+  SourceOptions from;
+  bool json = false;
+};
+
+struct Finding {
+  std::int64_t sample;
+  std::string name;
+  std::string reason;
+};
+
+/// Arrays are opened without a scan, so the first look is what later ones are compared with.
+bool take_missing_checksums(const Options& options) {
+  bool taken = false;
+  for (const auto& path : data::expand(options.from.source)) {
+    if (!std::filesystem::exists(path)) continue;  // a built-in set
+    auto index = data::index_of(path, options.from.open);
+    if (!index.checksums.empty()) continue;
+    data::take_checksums(path, index);
+    taken = true;
+  }
+  return taken;
+}
+
+void run(Options options) {
+  options.from.open.as_kept = true;
+  const bool first_time = take_missing_checksums(options);
+  const auto set = data::open(options.from.source, options.from.open);
+  std::vector<Finding> findings;
+  std::mutex mutex;
+  std::atomic<std::int64_t> without = 0;
+  {
+    Progress progress("verifying", "samples", set->size());
+    data::on_threads(set->size(), [&](std::int64_t index, data::Sample& sample) {
+      try {
+        if (!set->verify(index)) ++without;
+        set->read(index, sample);
+      } catch (const Error& error) {
+        const std::lock_guard lock(mutex);
+        findings.push_back({index, set->name(index), error.what()});
+      }
+      progress.add(1);
+    });
+  }
+  std::sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) { return a.sample < b.sample; });
+  if (options.json) {
+    auto corrupt = nlohmann::json::array();
+    for (const auto& finding : findings) {
+      corrupt.push_back({{"sample", finding.sample}, {"name", finding.name}, {"reason", finding.reason}});
+    }
+    fmt::print("{}", json_text({{"samples", set->size()}, {"corrupt", corrupt}, {"checksums_taken_now", first_time}}));
+  } else {
+    for (const auto& finding : findings) fmt::print("{}\n", finding.reason);
+    const auto bad = findings.size();
+    if (bad > 0)
+      fmt::print("{} of {} samples are corrupt. If the change was meant, remove the index (.lsx)\n", bad, set->size());
+    else if (first_time)
+      fmt::print("{} samples; there were no checksums yet: they are kept from now on\n", set->size());
+    else if (without > 0)
+      fmt::print("{} samples can be read; {} have no checksum to compare\n", set->size(), without.load());
+    else
+      fmt::print("{} samples are what they were\n", set->size());
+  }
+  end_with(findings.empty() ? exit_code::kDone : exit_code::kFailed);
+}
+
+}  // namespace
+
+void add_data_verify(CLI::App& data) {
+  auto options = std::make_shared<Options>();
+  auto* command =
+      data.add_subcommand("verify", "Read every sample and compare its checksum; exit code 1 if one is corrupt");
+  command->footer("Example:\n  lockstep data verify 'train-*.tar'");
+  options->from.add_to(*command);
+  command->add_flag("--json", options->json, "For scripts");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lockstep::apps
