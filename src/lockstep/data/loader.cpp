@@ -6,7 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/random.h"
 #include "lockstep/data/batch_slot.h"
+#include "lockstep/data/exchange.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/profile/span.h"
 
@@ -69,7 +72,12 @@ class Loader::Worker {
     }
     const int most = options_.threads > 0 ? options_.threads : std::max(1, fair_threads(1));
     active_ = options_.threads > 0 ? most : std::max(1, most / 2);
+    if (options_.exchange != nullptr) {
+      exchange_.emplace(*dataset_, *order_, *options_.exchange, options_.share);
+      threads_.emplace_back([this] { carry(); });
+    }
     for (int number = 0; number < most; ++number) threads_.emplace_back([this, number] { work(number); });
+    most_ = most;
   }
 
   ~Worker() {
@@ -96,7 +104,9 @@ class Loader::Worker {
     if (!(slot.number == number && slot.ready)) {
       const profile::Span span("wait for data");
       const auto begin = Clock::now();
-      batch_ready_.wait(lock, [&] { return slot.number == number && slot.ready; });
+      const auto ready = [&] { return slot.number == number && slot.ready; };
+      batch_ready_.wait(lock, [&] { return ready() || exchange_ended_; });
+      if (!ready()) wait_for_the_cause();
       waited_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
     }
     tune();
@@ -114,8 +124,10 @@ class Loader::Worker {
     BatchSlot filled;
     std::uint64_t number = UINT64_MAX;  // of the batch it holds, since the start
     std::int64_t rows = 0;
+    std::int64_t rows_taken = 0;
     std::int64_t rows_left = 0;
     bool ready = false;
+    Exchange::Arrived arrived;
   };
 
   /// The batch that begins at a position.
@@ -149,14 +161,17 @@ class Loader::Worker {
     Sample sample;
     std::unique_lock lock(mutex_);
     while (true) {
-      work_to_do_.wait(lock, [&] { return stopping_ || (number < active_ && room_to_fill()); });
+      const auto can_begin = [&] { return !exchange_ && room_to_begin(); };
+      work_to_do_.wait(lock, [&] { return stopping_ || (number < active_ && (!begun_.empty() || can_begin())); });
       if (stopping_) return;
-      Slot& slot = slot_to_fill();
-      const std::int64_t first = next_row_;
+      if (begun_.empty()) begin(next_plan());
+      Slot& slot = *begun_.front();
+      const std::int64_t first = slot.rows_taken;
       const std::int64_t last = std::min(first + kRowsAtOnce, slot.rows);
-      next_row_ = last;
+      slot.rows_taken = last;
+      if (last == slot.rows) begun_.pop_front();
       lock.unlock();
-      for (std::int64_t row = first; row < last; ++row) fill(slot.filled, row, sample);
+      for (std::int64_t row = first; row < last; ++row) fill(slot, row, sample);
       lock.lock();
       slot.rows_left -= last - first;
       if (slot.rows_left > 0) continue;
@@ -168,35 +183,82 @@ class Loader::Worker {
     }
   }
 
-  /// Rows of a begun batch are left, or the ring has a place that the consumer does not use.
-  bool room_to_fill() const {
-    return (filling_ != nullptr && next_row_ < filling_->rows) ||
-           filled_ + 1 < handed_out_ + static_cast<std::uint64_t>(slots_.size());
+  /// Where samples come from other ranks: one thread fetches batch after batch for the others.
+  void carry() {
+    pthread_setname_np(pthread_self(), "lockstep-carry");
+    std::unique_lock lock(mutex_);
+    while (true) {
+      work_to_do_.wait(lock, [&] { return stopping_ || room_to_begin(); });
+      const bool stopping = stopping_;
+      Plan plan = next_plan();
+      lock.unlock();
+      std::optional<Exchange::Arrived> arrived;
+      std::exception_ptr error;
+      try {
+        arrived = exchange_->round(plan.about, stopping);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      if (!arrived && !error) {
+        exchange_ended_ = true;
+        batch_ready_.notify_one();
+        return;
+      }
+      Slot& slot = begin(std::move(plan));
+      if (error) {
+        slot.filled.fail(error);
+        begun_.pop_back();
+        slot.ready = true;
+        batch_ready_.notify_one();
+        return;
+      }
+      slot.arrived = std::move(*arrived);
+      work_to_do_.notify_all();
+    }
   }
 
-  Slot& slot_to_fill() {
-    if (filling_ != nullptr && next_row_ < filling_->rows) return *filling_;
+  /// The ring has a place that the consumer does not use.
+  bool room_to_begin() const { return filled_ + 1 < handed_out_ + static_cast<std::uint64_t>(slots_.size()); }
+
+  Plan next_plan() {
     Plan plan = plan_of(to_fill_);
     if (plan.ends_epoch) {
       to_fill_ = {to_fill_.epoch + 1, 0};
       plan = plan_of(to_fill_);
     }
     to_fill_ = plan.after;
-    filling_ = &slots_[filled_ % slots_.size()];
-    filling_->number = filled_++;
-    filling_->rows = filling_->rows_left = plan.rows;
-    filling_->ready = false;
-    next_row_ = 0;
-    filling_->filled.begin(layout_, std::move(plan.about), plan.rows);
-    return *filling_;
+    return plan;
   }
 
-  void fill(BatchSlot& slot, std::int64_t row, Sample& sample) const {
+  Slot& begin(Plan plan) {
+    Slot& slot = slots_[filled_ % slots_.size()];
+    slot.number = filled_++;
+    slot.rows = slot.rows_left = plan.rows;
+    slot.rows_taken = 0;
+    slot.ready = false;
+    slot.filled.begin(layout_, std::move(plan.about), plan.rows);
+    begun_.push_back(&slot);
+    return slot;
+  }
+
+  /// Another rank has destroyed its loader while this one wants more. If it failed, its error is what
+  /// everybody shall read; if it goes on with something else, the group's watchdog names it.
+  [[noreturn]] void wait_for_the_cause() {
+    options_.exchange->barrier("more samples");
+    fail(Fault::Comm, "another rank reads no more samples: all ranks must take the same number of batches");
+  }
+
+  void fill(Slot& place, std::int64_t row, Sample& sample) const {
+    BatchSlot& slot = place.filled;
     const Batch& about = slot.batch();
     std::int64_t id = -1;
     try {
       id = order_->at(about.epoch, about.position + about.first + row);
-      dataset_->read(id, sample);
+      if (exchange_)
+        take_arrived(place.arrived.rows[static_cast<std::size_t>(row)], sample);
+      else
+        dataset_->read(id, sample);
       try {
         pipeline_.apply(sample, mix(options_.seed, static_cast<std::uint64_t>(about.epoch)), id);
         slot.set(row, id, sample);
@@ -229,7 +291,7 @@ class Loader::Worker {
     looked_at_ = now;
     waited_before_s_ = waited_s_;
     calm_looks_ = share < 0.001 ? calm_looks_ + 1 : 0;
-    if (share > 0.02 && active_ < static_cast<int>(threads_.size())) {
+    if (share > 0.02 && active_ < most_) {
       ++active_;
       work_to_do_.notify_all();
     } else if (calm_looks_ >= 8 && active_ > 1) {
@@ -243,19 +305,21 @@ class Loader::Worker {
   const LoaderOptions options_;
   const Pipeline pipeline_;
   const BatchSlot::Layout layout_;
+  std::optional<Exchange> exchange_;
 
   std::mutex mutex_;
   std::condition_variable work_to_do_;
   std::condition_variable batch_ready_;
   std::vector<Slot> slots_;
   bool stopping_ = false;
-  Position to_fill_;           // where the next batch to begin begins
-  std::uint64_t filled_ = 0;   // batches begun
-  Slot* filling_ = nullptr;    // the last one begun
-  std::int64_t next_row_ = 0;  // of it, that nobody has taken
+  bool exchange_ended_ = false;
+  Position to_fill_;          // where the next batch to begin begins
+  std::uint64_t filled_ = 0;  // batches begun
+  std::deque<Slot*> begun_;   // those with rows that nobody has taken
   Position to_hand_out_;
   std::uint64_t handed_out_ = 0;
 
+  int most_ = 1;
   std::atomic<int> active_ = 1;
   int batches_ = 0;
   int calm_looks_ = 0;

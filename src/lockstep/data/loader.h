@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/data/batch.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/order.h"
@@ -43,7 +44,10 @@ struct LoaderOptions {
   int threads = 0;                // 0: as many as the consumer's waits call for, up to the cores
   int ahead = 4;                  // batches under way or ready
   std::int64_t pad_multiple = 1;  // lengths that differ are padded to a multiple of this
-  bool pinned = false;            // in memory that a GPU copies from by itself
+  // With cache = "cluster": the ranks among which samples travel. The group is the loader's own from
+  // then on, and making and destroying the loader is a collective of it.
+  comm::Communicator* exchange = nullptr;
+  bool pinned = false;  // in memory that a GPU copies from by itself
 };
 
 class Loader {

@@ -18,6 +18,17 @@ constexpr std::size_t kBlockCacheBytes = std::size_t{512} << 20;
 /// More are opened at each read: a process may have only so many open.
 constexpr std::size_t kMostOpenFiles = 256;
 
+std::vector<std::shared_ptr<const FileBytes>> files_of(const std::string& path, const Index& index) {
+  const fs::path folder = folder_of(path);
+  const bool many = index.files.size() > kMostOpenFiles;
+  std::vector<std::shared_ptr<const FileBytes>> files;
+  for (const auto& file : index.files) {
+    const std::string where = (folder / file.path).string();
+    files.push_back(many ? plain_file(where, file.bytes) : open_file(where));
+  }
+  return files;
+}
+
 }  // namespace
 
 std::string folder_of(const std::string& path) {
@@ -25,14 +36,14 @@ std::string folder_of(const std::string& path) {
 }
 
 StoredDataset::StoredDataset(const std::string& path, Index index)
-    : path_(path), index_(std::move(index)), format_(format_named(index_.format)), blocks_(kBlockCacheBytes) {
-  const fs::path folder = folder_of(path);
-  const bool many = index_.files.size() > kMostOpenFiles;
-  for (const auto& file : index_.files) {
-    const std::string where = (folder / file.path).string();
-    files_.push_back(many ? plain_file(where, file.bytes) : open_file(where));
-  }
-}
+    : StoredDataset(path, index, files_of(path, index)) {}
+
+StoredDataset::StoredDataset(const std::string& path, Index index, std::vector<std::shared_ptr<const FileBytes>> files)
+    : path_(path),
+      index_(std::move(index)),
+      format_(format_named(index_.format)),
+      files_(std::move(files)),
+      blocks_(kBlockCacheBytes) {}
 
 Bytes StoredDataset::fetch(const Extent& extent, Scratch& scratch) const {
   if (extent.file == kInIndex) return as_bytes(index_.inline_bytes).subspan(extent.offset, extent.length);

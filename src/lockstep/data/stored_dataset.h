@@ -17,6 +17,8 @@ namespace lockstep::data {
 class StoredDataset final : public Dataset {
  public:
   StoredDataset(const std::string& path, Index index);
+  /// With its bytes from elsewhere, by place in the index's list of files.
+  StoredDataset(const std::string& path, Index index, std::vector<std::shared_ptr<const FileBytes>> files);
 
   const Schema& schema() const noexcept override { return index_.schema; }
   std::int64_t size() const noexcept override { return index_.samples; }

@@ -1,0 +1,205 @@
+#include "lockstep/data/cache.h"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "lockstep/comm/thread_ranks.h"
+#include "lockstep/data/cache_memory.h"
+#include "lockstep/data/cached_file.h"
+#include "lockstep/data/exchange.h"
+#include "lockstep/data/loader.h"
+#include "lockstep/data/npy_header.h"
+#include "lockstep/data/sample_wire.h"
+#include "lockstep/data/testing.h"
+
+namespace lockstep::data {
+namespace {
+
+using comm::Communicator;
+
+std::string counted_npy(std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(rows * columns));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::string bytes = npy_header(c10::ScalarType::Int, {rows, columns});
+  bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(std::int32_t));
+  return bytes;
+}
+
+TEST(CachedFile, ReadsEachPieceOnceForAllThreads) {
+  const Folder folder;
+  std::string bytes(5'000'000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 % 251);
+  const std::string path = folder.write("file", bytes);
+  const std::vector<Interval> intervals = {{100, 3'000'000}, {4'000'000, 4'000'010}};
+  const auto memory = private_memory(cache_bytes(intervals), "");
+  const auto file = cached_file(path, intervals, memory);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      Scratch scratch;
+      for (std::uint64_t offset = 50; offset + 7000 < bytes.size(); offset += 6001) {
+        scratch.clear();
+        const std::uint64_t place = number % 2 == 0 ? offset : bytes.size() - 7000 - offset;
+        ASSERT_EQ(as_text(file->read(place, 7000, scratch)), std::string_view(bytes).substr(place, 7000));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  Scratch scratch;
+  file->read(4'000'000, 10, scratch);
+  // What is in the cache is read from there for ever after.
+  folder.write("file", std::string(bytes.size(), 'x'));
+  EXPECT_EQ(as_text(file->read(1'048'000, 2000, scratch)), std::string_view(bytes).substr(1'048'000, 2000));
+  EXPECT_EQ(as_text(file->read(4'000'000, 10, scratch)), std::string_view(bytes).substr(4'000'000, 10));
+  EXPECT_EQ(as_text(file->read(3'500'000, 3, scratch)), "xxx");
+}
+
+TEST(SampleWire, KeepsEveryField) {
+  Sample sample;
+  sample.clear(3);
+  const std::vector<float> numbers = {1, 2, 3, 4};
+  const std::string text = "word";
+  sample.values[0] = value_of(numbers, {2, 2});
+  sample.values[1].missing = true;
+  sample.values[2] = value_of(text);
+  std::string bytes;
+  append_sample(bytes, sample);
+  append_sample(bytes, sample);
+  Bytes rest = as_bytes(bytes);
+  Sample again;
+  take_sample(rest, again);
+  EXPECT_EQ(again.values[0].shape, (Shape{2, 2}));
+  EXPECT_EQ(numbers_of<float>(again.values[0]), numbers);
+  EXPECT_TRUE(again.values[1].missing);
+  EXPECT_EQ(as_text(again.values[2].bytes), text);
+  EXPECT_EQ(rest.size(), bytes.size() / 2);
+  Bytes torn = as_bytes(bytes).first(bytes.size() / 2 - 1);
+  EXPECT_TRUE(has(message_of([&] { take_sample(torn, again); }, Fault::Internal), "torn"));
+}
+
+TEST(Exchange, EverySampleHasOneHolder) {
+  for (const std::int64_t samples : {1, 2, 3, 7, 100, 1001}) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto held = held_by(samples, ranks, rank);
+        ASSERT_EQ(held.first, next);
+        next = held.end;
+        for (std::int64_t id = held.first; id < held.end; ++id) ASSERT_EQ(((id + 1) * ranks - 1) / samples, rank);
+      }
+      ASSERT_EQ(next, samples);
+    }
+  }
+}
+
+class Cached : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(Cached, GivesTheSameBatchesAsWithoutCache) {
+  const auto& [mode, ranks] = GetParam();
+  const Folder folder;
+  folder.write("a.npy", counted_npy(61, 5));
+  folder.write("b.npy", counted_npy(40, 5));
+  const std::string source = folder / "?.npy";
+  const auto plain = open(source);
+  OrderOptions how;
+  how.samples = plain->size();
+  how.seed = 8;
+  const std::shared_ptr<const Order> order = make_order("shuffle", how);
+  std::vector<std::int64_t> seen(static_cast<std::size_t>(2 * 101));
+  comm::run_ranks(ranks, [&, mode = mode, ranks = ranks](Communicator& world) {
+    const auto set = open_cached(source, {}, {.cache = mode}, world);
+    const auto group = world.duplicate();
+    LoaderOptions options;
+    options.batch = 7;
+    options.share = {world.rank(), world.rank() + 1, ranks};
+    options.threads = 2;
+    if (std::string(mode) == "cluster") options.exchange = group.get();
+    Loader loader(set, order, options);
+    Sample wanted;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      while (const Batch* batch = loader.next()) {
+        const auto& rows = (*batch)["values"];
+        for (std::int64_t row = 0; row < batch->count(); ++row) {
+          const auto id = batch->ids[static_cast<std::size_t>(row)];
+          plain->read(id, wanted);
+          ASSERT_EQ(rows[row].sum().item<std::int64_t>(), [&] {
+            const auto numbers = numbers_of<std::int32_t>(wanted.values[0]);
+            return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+          }());
+          seen[static_cast<std::size_t>(epoch * 101 + batch->position + batch->first + row)] = id + 1;
+        }
+      }
+    }
+  });
+  for (std::int64_t i = 0; i < 2 * 101; ++i)
+    ASSERT_EQ(seen[static_cast<std::size_t>(i)], order->at(i / 101, i % 101) + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Cached,
+                         testing::Combine(testing::Values("none", "node", "cluster"), testing::Values(1, 2, 3, 5)),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}", std::get<0>(test.param), std::get<1>(test.param));
+                         });
+
+TEST(Cluster, LoadersEndTogetherAtAnyMoment) {
+  const Folder folder;
+  const std::string source = folder.write("a.npy", counted_npy(1000, 2));
+  for (int batches = 0; batches < 4; ++batches) {
+    comm::run_ranks(3, [&](Communicator& world) {
+      const auto set = open_cached(source, {}, {.cache = "cluster"}, world);
+      const auto group = world.duplicate();
+      LoaderOptions options;
+      options.batch = 9;
+      options.share = {world.rank(), world.rank() + 1, 3};
+      options.exchange = group.get();
+      OrderOptions how;
+      how.samples = 1000;
+      Loader loader(set, make_order("shuffle", how), options);
+      for (int i = 0; i < batches; ++i) loader.next();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10 * world.rank()));
+    });
+  }
+}
+
+TEST(Cluster, AnErrorOnOneRankIsWhatAllRead) {
+  const Folder folder;
+  const std::string source = folder.write("a.npy", counted_npy(1000, 2));
+  const auto message = message_of([&] {
+    comm::run_ranks(3, [&](Communicator& world) {
+      const auto set = open_cached(source, {}, {.cache = "cluster"}, world);
+      const auto group = world.duplicate();
+      LoaderOptions options;
+      options.batch = 9;
+      options.share = {world.rank(), world.rank() + 1, 3};
+      options.exchange = group.get();
+      OrderOptions how;
+      how.samples = 1000;
+      Loader loader(set, make_order("shuffle", how), options);
+      for (int i = 0; i < 100; ++i) {
+        loader.next();
+        if (world.rank() == 1 && i == 5) fail(Fault::Data, "label 11 of 10");
+      }
+    });
+  });
+  EXPECT_TRUE(has(message, "label 11 of 10")) << message;
+}
+
+TEST(Cache, RefusesWhatCannotBe) {
+  const Folder folder;
+  const std::string source = folder.write("a.npy", counted_npy(1000, 2));
+  const auto refused = [&](const CacheOptions& cache) {
+    return message_of([&] { comm::run_ranks(2, [&](Communicator& world) { open_cached(source, {}, cache, world); }); },
+                      Fault::Usage);
+  };
+  EXPECT_TRUE(has(refused({.cache = "clustr"}), "did you mean 'cluster'?"));
+  EXPECT_TRUE(has(refused({.cache = "node", .folder = "", .quota_bytes = 1000}), "quota is 1000 B"));
+}
+
+}  // namespace
+}  // namespace lockstep::data

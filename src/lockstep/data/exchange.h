@@ -1,0 +1,61 @@
+// lockstep/data/exchange.h
+//
+// With cache = "cluster" each rank holds a run of the samples, and those of a batch
+// travel from who holds them to who wants them. The order of samples is known to all,
+// so nobody asks: each rank sends what it holds of the batch. All ranks call round()
+// for the same batches in the same order, from one thread each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/data/batch.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/loader.h"
+#include "lockstep/data/order.h"
+
+namespace lockstep::data {
+
+/// The run of samples that a rank holds.
+struct HeldSamples {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+HeldSamples held_by(std::int64_t samples, int ranks, int rank) noexcept;
+
+class Exchange {
+ public:
+  /// All ranks of `group` together.
+  Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share);
+
+  /// This rank's rows of one batch, as they came.
+  struct Arrived {
+    at::Tensor memory;
+    std::vector<Bytes> rows;
+  };
+  /// Nothing if a rank is stopping: then no rank has another round.
+  std::optional<Arrived> round(const Batch& about, bool stopping);
+
+ private:
+  struct Placed {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  Placed rows_of(std::int64_t rank, std::int64_t count) const;
+  int holder_of(std::int64_t id) const noexcept;
+
+  const Dataset& dataset_;
+  const Order& order_;
+  comm::Communicator& group_;
+  std::vector<Share> shares_;  // by rank
+  Sample sample_;
+};
+
+/// The sample that a row of Arrived holds; an Error if its holder could not read it.
+void take_arrived(Bytes row, Sample& sample);
+
+}  // namespace lockstep::data
