@@ -1,5 +1,7 @@
 #include "lockstep/data/member_groups.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -33,37 +35,26 @@ constexpr std::array kExtensions = {
     Extension{"bin", Encoding::Raw, ""},
 };
 
-std::string lower(std::string_view text) {
-  std::string small(text);
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small;
+bool same_letters(std::string_view one, std::string_view other) {
+  return one.size() == other.size() && strncasecmp(one.data(), other.data(), one.size()) == 0;
 }
 
 /// A field from what stands behind the key: "jpg", "left.jpg", "anything".
 MemberName parse_suffix(std::string_view suffix) {
   const auto dot = suffix.rfind('.');
-  const std::string extension = lower(dot == std::string_view::npos ? suffix : suffix.substr(dot + 1));
+  const std::string_view extension = dot == std::string_view::npos ? suffix : suffix.substr(dot + 1);
   const auto* known = std::find_if(kExtensions.begin(), kExtensions.end(),
-                                   [&](const auto& candidate) { return candidate.name == extension; });
+                                   [&](const auto& candidate) { return same_letters(candidate.name, extension); });
   MemberName name;
   if (known == kExtensions.end()) {
     name.field = {std::string(suffix), Encoding::Raw};
     return name;
   }
   const bool alone = dot == std::string_view::npos || dot == 0;
-  name.field = {alone ? extension : std::string(suffix.substr(0, dot)), known->encoding};
+  name.field = {std::string(alone ? known->name : suffix.substr(0, dot)), known->encoding};
   name.how = known->how;
   if (known->how == kNumber) name.field.type = ScalarType::Long;
   return name;
-}
-
-bool hidden(std::string_view path) {
-  while (!path.empty()) {
-    const std::string_view part = path.substr(0, path.find('/'));
-    if (part == "__MACOSX" || (part.starts_with('.') && part != "." && part != "..")) return true;
-    path.remove_prefix(std::min(part.size() + 1, path.size()));
-  }
-  return false;
 }
 
 // ---- reading -------------------------------------------------------------------------------------
@@ -148,11 +139,20 @@ std::string member_bytes(const Field& field, const Value& value) {
 
 }  // namespace
 
+bool is_hidden(std::string_view path) {
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    if (part == "__MACOSX" || (part.starts_with('.') && part != "." && part != "..")) return true;
+    path.remove_prefix(std::min(part.size() + 1, path.size()));
+  }
+  return false;
+}
+
 std::optional<MemberName> parse_member_name(std::string_view name) {
   while (name.starts_with("./")) name.remove_prefix(2);
   const auto slash = name.rfind('/');
   const auto dot = name.find('.', slash == std::string_view::npos ? 0 : slash + 1);
-  if (dot == std::string_view::npos || dot + 1 == name.size() || hidden(name)) return std::nullopt;
+  if (dot == std::string_view::npos || dot + 1 == name.size() || is_hidden(name)) return std::nullopt;
   MemberName parsed = parse_suffix(name.substr(dot + 1));
   parsed.key = name.substr(0, dot);
   return parsed;

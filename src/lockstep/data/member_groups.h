@@ -28,6 +28,8 @@ struct MemberName {
   std::string how;  // as in Column: "number" (text), "npy", or "" (as it is)
 };
 
+/// Of ".x", "a/._x", "__MACOSX/x": what systems leave behind.
+bool is_hidden(std::string_view path);
 /// Nothing if the member belongs to no sample.
 std::optional<MemberName> parse_member_name(std::string_view name);
 /// What to put behind key and dot so that `field` is read back under its name. Fault::Usage if nothing does.
