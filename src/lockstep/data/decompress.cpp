@@ -30,6 +30,11 @@ std::size_t ending_of(const std::string& path) {
   return ending == kEndings.end() ? 0 : ending->size();
 }
 
+/// zlib counts in 32 bits.
+uInt piece(std::size_t bytes) {
+  return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
+}
+
 class Inflater {
  public:
   explicit Inflater(int window_bits) {
@@ -40,8 +45,16 @@ class Inflater {
   Inflater& operator=(const Inflater&) = delete;
 
   void run(Bytes packed, std::span<std::byte> into) {
+    const std::size_t written = fill(packed, into, true);
+    if (written != into.size()) {
+      fail(Fault::Data, fmt::format("compressed bytes hold {} bytes instead of {}", written, into.size()));
+    }
+  }
+
+  /// As much as there is room for; to the end of the stream only if it `must_end`.
+  std::size_t fill(Bytes packed, std::span<std::byte> into, bool must_end) {
     std::size_t read = 0, written = 0;
-    for (int result = Z_OK; result != Z_STREAM_END;) {
+    for (int result = Z_OK; result != Z_STREAM_END && (must_end || written < into.size());) {
       stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data() + read));
       stream_.avail_in = piece(packed.size() - read);
       stream_.next_out = reinterpret_cast<Bytef*>(into.data() + written);
@@ -55,15 +68,10 @@ class Inflater {
         fail(Fault::Data, fmt::format("compressed bytes are torn after {} of {} bytes", written, into.size()));
       }
     }
-    if (written != into.size()) {
-      fail(Fault::Data, fmt::format("compressed bytes hold {} bytes instead of {}", written, into.size()));
-    }
+    return written;
   }
 
  private:
-  static uInt piece(std::size_t bytes) {
-    return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
-  }
   z_stream stream_{};
 };
 
@@ -144,25 +152,57 @@ std::string inflate_zlib(Bytes packed, std::size_t bytes) {
   return plain;
 }
 
-std::string deflate_raw(Bytes bytes, int level) {
-  z_stream stream{};
-  if (deflateInit2(&stream, level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+std::string inflate_raw_front(Bytes packed, std::size_t most) {
+  std::string front(most, '\0');
+  front.resize(Inflater(-MAX_WBITS).fill(packed, std::as_writable_bytes(std::span(front)), false));
+  return front;
+}
+
+struct Deflater::Stream {
+  z_stream zlib{};
+};
+
+Deflater::Deflater(int level) : stream_(std::make_unique<Stream>()) {
+  if (deflateInit2(&stream_->zlib, level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
     fail(Fault::Usage, fmt::format("zlib has no compression level {}; it goes from 0 to 9", level));
   }
-  std::string packed(deflateBound(&stream, static_cast<uLong>(bytes.size())), '\0');
-  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  const int result = deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (result != Z_STREAM_END) fail(Fault::Internal, "zlib could not compress");
+}
+
+Deflater::~Deflater() { deflateEnd(&stream_->zlib); }
+
+std::string Deflater::add(Bytes bytes, bool last) {
+  z_stream& zlib = stream_->zlib;
+  std::string packed;
+  std::size_t read = 0, written = 0;
+  bool done = false;
+  while (!done) {
+    packed.resize(written + std::max<std::size_t>(4096, deflateBound(&zlib, piece(bytes.size() - read))));
+    zlib.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data() + read));
+    zlib.avail_in = piece(bytes.size() - read);
+    zlib.next_out = reinterpret_cast<Bytef*>(packed.data() + written);
+    zlib.avail_out = piece(packed.size() - written);
+    const uInt in = zlib.avail_in, out = zlib.avail_out;
+    const bool rest = in == bytes.size() - read;
+    const int result = deflate(&zlib, last && rest ? Z_FINISH : Z_NO_FLUSH);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+      fail(Fault::Internal, "zlib could not compress");
+    }
+    read += in - zlib.avail_in;
+    written += out - zlib.avail_out;
+    done = last ? result == Z_STREAM_END : read == bytes.size() && zlib.avail_out > 0;
+  }
+  packed.resize(written);
   return packed;
 }
 
-std::uint32_t crc32_of(Bytes bytes) noexcept {
-  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+std::string deflate_raw(Bytes bytes, int level) { return Deflater(level).add(bytes, true); }
+
+std::uint32_t crc32_of(Bytes bytes, std::uint32_t before) noexcept {
+  return static_cast<std::uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes) noexcept {
+  return static_cast<std::uint32_t>(crc32_combine(first, second, static_cast<z_off_t>(second_bytes)));
 }
 
 }  // namespace lockstep::data

@@ -82,6 +82,7 @@ void check_extent(const Index& index, const Extent& extent) {
 
 void check_column(const Index& index, const Column& column) {
   const auto samples = static_cast<std::uint64_t>(index.samples);
+  if (column.fields.empty()) Reader::torn();
   for (const auto field : column.fields) {
     if (field >= index.schema.size()) Reader::torn();
   }
@@ -96,7 +97,10 @@ void check_column(const Index& index, const Column& column) {
   const std::uint64_t entries =
       blocks ? samples / column.rows_per_block + (samples % column.rows_per_block != 0) : samples;
   if (column.extents.size() != entries) Reader::torn();
-  for (const auto& extent : column.extents) check_extent(index, extent);
+  for (const auto& extent : column.extents) {
+    if (blocks && extent.length == kAbsent) Reader::torn();
+    check_extent(index, extent);
+  }
 }
 
 }  // namespace

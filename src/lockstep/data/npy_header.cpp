@@ -20,6 +20,7 @@ using c10::ScalarType;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kMostDims = 64;  // NumPy's own limit
 constexpr std::array kTypes = {
     std::pair{"u1", ScalarType::Byte},   std::pair{"i1", ScalarType::Char},   std::pair{"i2", ScalarType::Short},
     std::pair{"i4", ScalarType::Int},    std::pair{"i8", ScalarType::Long},   std::pair{"u2", ScalarType::UInt16},
@@ -103,11 +104,14 @@ NpyHeader parse_npy_header(Bytes head) {
   if (dictionary.value("fortran_order") != "False" && header.shape.size() > 1) {
     fail(Fault::Data, "its elements lie in Fortran order; save it with numpy.ascontiguousarray");
   }
-  std::uint64_t bytes = c10::elementSize(header.type);
+  // Sizes beside a zero too: a row of an array without rows must have a size that can be counted.
+  std::int64_t bytes = 16;  // of the largest element, as a schema has it
+  bool possible = header.shape.size() <= kMostDims;
   for (const auto size : header.shape) {
-    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes) && size != 0) {
-      fail(Fault::Data, fmt::format("the npy head has the impossible shape ({})", dictionary.value("shape")));
-    }
+    possible = possible && (size == 0 || !__builtin_mul_overflow(bytes, size, &bytes));
+  }
+  if (!possible) {
+    fail(Fault::Data, fmt::format("the npy head has the impossible shape ({:.100})", dictionary.value("shape")));
   }
   header.data_offset = 8 + width + length;
   return header;

@@ -65,6 +65,15 @@ inline std::string message_of(const std::function<void()>& work, Fault fault = F
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+/// Of bytes that another program wrote.
+inline std::string from_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16));
+  }
+  return bytes;
+}
+
 /// Numbers as the bytes of a Value; the vector must outlive it.
 template <class Number>
 Value value_of(const std::vector<Number>& numbers, Shape shape) {
