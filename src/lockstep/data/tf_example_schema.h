@@ -1,0 +1,57 @@
+// lockstep/data/tf_example_schema.h
+//
+// What the Examples of a file have in common, as a Schema. An Example says neither the
+// shape nor the type of a tensor, so one that is no list of floats or integers is kept
+// as three features: its bytes as NAME, its sizes as "NAME/shape", its type as
+// "NAME/dtype". Where they agree in all records they are one field.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/field.h"
+#include "lockstep/data/sample.h"
+#include "lockstep/data/tf_example.h"
+
+namespace lockstep::data {
+
+class ExampleSchema {
+ public:
+  /// Fault::Data, naming the feature, if it cannot be one field with those of the records before.
+  void add(const Example& example);
+  /// In the order in which the features were first seen.
+  Schema schema() const;
+
+ private:
+  struct Seen {
+    Field plain;     // the feature by itself
+    Field declared;  // with the shape and type that stand beside it
+    std::int64_t records = 0;
+    std::int64_t declarations = 0;
+    Feature::Kind kind = Feature::Kind::None;  // these two: of the record before
+    std::int64_t count = 0;
+  };
+  Seen& seen(std::string_view name, std::size_t likely);
+  static void add_plain(Seen& seen, const Feature& feature);
+  void add_declared(const Example& example, const Feature& shape);
+  bool always_declared(const Seen& seen) const;
+  bool is_in(std::int64_t records, const std::string& name) const;
+
+  std::vector<Seen> features_;
+  std::map<std::string, std::size_t, std::less<>> places_;
+};
+
+/// What holds the values of both; Fault::Data if nothing does.
+Field joined(const Field& one, const Field& other);
+
+/// A value for every field of `schema`; a feature that is not there is missing.
+void decode_example(const Example& example, const Schema& schema, Sample& sample);
+
+/// Fault::Usage if a name would be taken twice.
+void check_writable(const Schema& schema);
+/// Such that decode_example gives the same values.
+void encode_field(ExampleBuilder& builder, const Field& field, const Value& value);
+
+}  // namespace lockstep::data
