@@ -115,13 +115,18 @@ Bytes byte_string(const Feature& feature) {
 }
 
 Bytes floats(const Feature& feature, Scratch& scratch) {
-  const auto all = static_cast<std::size_t>(feature.count) * sizeof(float);
+  const auto holds_floats = [](const ProtobufReader& reader) {
+    return reader.is(1, Wire::Sized) || reader.is(1, Wire::Fixed32);
+  };
+  ProtobufReader first(feature.list);
+  const bool all_in_first = first.next() && holds_floats(first) &&
+                            first.bytes().size() == static_cast<std::size_t>(feature.count) * sizeof(float);
+  if (all_in_first) return first.bytes();
+
   Gatherer gathered(feature.count, sizeof(float), scratch);
   ProtobufReader reader(feature.list);
   while (reader.next()) {
-    if (!reader.is(1, Wire::Sized) && !reader.is(1, Wire::Fixed32)) continue;
-    if (reader.bytes().size() == all) return reader.bytes();
-    gathered.add(reader.bytes().data(), reader.bytes().size());
+    if (holds_floats(reader)) gathered.add(reader.bytes().data(), reader.bytes().size());
   }
   return gathered.bytes();
 }

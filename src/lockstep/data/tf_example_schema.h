@@ -1,9 +1,7 @@
 // lockstep/data/tf_example_schema.h
 //
-// What the Examples of a file have in common, as a Schema. An Example says neither the
-// shape nor the type of a tensor, so one that is no list of floats or integers is kept
-// as three features: its bytes as NAME, its sizes as "NAME/shape", its type as
-// "NAME/dtype". Where they agree in all records they are one field.
+// What the Examples of a file have in common, as a Schema. An Example says neither shapes
+// nor what its bytes are, so both are taken from all of them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +10,6 @@
 #include <vector>
 
 #include "lockstep/data/field.h"
-#include "lockstep/data/sample.h"
 #include "lockstep/data/tf_example.h"
 
 namespace lockstep::data {
@@ -27,7 +24,7 @@ class ExampleSchema {
  private:
   struct Seen {
     Field plain;     // the feature by itself
-    Field declared;  // with the shape and type that stand beside it
+    Field declared;  // as the tensor that it is by what stands beside it
     std::int64_t records = 0;
     std::int64_t declarations = 0;
     Feature::Kind kind = Feature::Kind::None;  // these two: of the record before
@@ -45,13 +42,5 @@ class ExampleSchema {
 
 /// What holds the values of both; Fault::Data if nothing does.
 Field joined(const Field& one, const Field& other);
-
-/// A value for every field of `schema`; a feature that is not there is missing.
-void decode_example(const Example& example, const Schema& schema, Sample& sample);
-
-/// Fault::Usage if a name would be taken twice.
-void check_writable(const Schema& schema);
-/// Such that decode_example gives the same values.
-void encode_field(ExampleBuilder& builder, const Field& field, const Value& value);
 
 }  // namespace lockstep::data

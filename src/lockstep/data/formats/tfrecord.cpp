@@ -10,6 +10,7 @@
 #include "lockstep/data/record_frames.h"
 #include "lockstep/data/tf_example.h"
 #include "lockstep/data/tf_example_schema.h"
+#include "lockstep/data/tf_example_values.h"
 
 namespace lockstep::data {
 namespace {

@@ -255,6 +255,16 @@ TEST(TfRecord, NamesAFeatureThatIsNoField) {
       has(message_of([&] { format_named("tfrecord").write(folder / "y", twice, {}); }, Fault::Usage), "'x/shape'"));
 }
 
+TEST(TfRecord, RefusesValuesThatAreNotOfTheirShape) {
+  const Folder folder;
+  const std::vector<float> numbers = {1, 2, 3};
+  const auto writer =
+      format_named("tfrecord").write(folder / "x.tfrecord", {{"x", Encoding::Values, ScalarType::Float, {-1}}}, {});
+  Sample sample;
+  sample.values = {value_of(numbers, {4})};
+  EXPECT_TRUE(has(message_of([&] { writer->add("0", sample); }), "'x' has 12 bytes, but its shape asks for 16"));
+}
+
 // Whatever the bytes of a record are, with right checksums: an answer or an Error.
 TEST(TfRecord, TakesCutAndChangedExamples) {
   const Folder folder;
