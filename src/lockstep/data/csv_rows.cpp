@@ -7,6 +7,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/data/file_bytes.h"
+#include "lockstep/data/utf8.h"
 
 namespace lockstep::data {
 namespace {
@@ -126,7 +127,9 @@ void append_quoted(std::string& row, std::string_view text) {
 
 void append_field(std::string& row, std::string_view text) {
   const bool blank_around = !text.empty() && (text.front() == ' ' || text.back() == ' ');
-  if (blank_around || text.find_first_of("\"\r\n,;\t|") != std::string_view::npos) return append_quoted(row, text);
+  const bool special = text.find_first_of("\"\r\n,;\t|") != std::string_view::npos;
+  // At the very front of a file, a mark would be taken for the file's.
+  if (blank_around || special || byte_order_mark(text) > 0) return append_quoted(row, text);
   row += text;
 }
 
