@@ -80,6 +80,18 @@ void check_extent(const Index& index, const Extent& extent) {
   if (!known || (extent.length != kAbsent && !fits)) Reader::torn();
 }
 
+/// Its entries as one extent, from the first byte of the first to the last byte of the last.
+void check_uniform(const Index& index, const Column& column, std::uint64_t samples) {
+  Extent all = column.extents[0];
+  const std::uint64_t step = column.step == 0 ? all.length : column.step;
+  std::uint64_t to_last = 0;
+  const bool impossible = all.length == kAbsent ||
+                          (samples > 0 && __builtin_mul_overflow(step, samples - 1, &to_last)) ||
+                          __builtin_add_overflow(all.length, to_last, &all.length) || all.length == kAbsent;
+  if (impossible) Reader::torn();
+  if (samples > 0) check_extent(index, all);
+}
+
 void check_column(const Index& index, const Column& column) {
   const auto samples = static_cast<std::uint64_t>(index.samples);
   if (column.fields.empty()) Reader::torn();
@@ -88,9 +100,7 @@ void check_column(const Index& index, const Column& column) {
   }
   if (column.layout == Column::Layout::Uniform) {
     if (column.extents.size() != 1) Reader::torn();
-    Extent all = column.extents[0];
-    if (all.length == kAbsent || __builtin_mul_overflow(all.length, samples, &all.length)) Reader::torn();
-    return check_extent(index, all);
+    return check_uniform(index, column, samples);
   }
   const bool blocks = column.layout == Column::Layout::Blocks;
   if (column.rows_per_block == 0) Reader::torn();
@@ -108,7 +118,8 @@ void check_column(const Index& index, const Column& column) {
 Extent Column::extent(std::int64_t entry) const {
   if (layout == Layout::Table) return extents[static_cast<std::size_t>(entry)];
   const Extent& first = extents[0];
-  return {first.file, first.offset + static_cast<std::uint64_t>(entry) * first.length, first.length};
+  const std::uint64_t apart = step == 0 ? first.length : step;
+  return {first.file, first.offset + static_cast<std::uint64_t>(entry) * apart, first.length};
 }
 
 void Index::add_key(std::string_view key) {
@@ -133,6 +144,7 @@ std::string Index::serialize() const {
   for (const auto& column : columns) {
     head["columns"].push_back({{"fields", column.fields},
                                {"layout", static_cast<int>(column.layout)},
+                               {"step", column.step},
                                {"rows_per_block", column.rows_per_block},
                                {"row_bytes", column.row_bytes},
                                {"how", column.how}});
@@ -171,6 +183,7 @@ Index Index::parse(std::string_view bytes) {
       const int layout = one.at("layout");
       if (layout < 0 || layout > static_cast<int>(Column::Layout::Blocks)) Reader::torn();
       column.layout = static_cast<Column::Layout>(layout);
+      column.step = one.at("step");
       column.rows_per_block = one.at("rows_per_block");
       column.row_bytes = one.at("row_bytes");
       column.how = one.at("how");

@@ -28,13 +28,14 @@ inline constexpr std::uint64_t kAbsent = UINT64_MAX;
 
 struct Column {
   enum class Layout : std::uint8_t {
-    Uniform,  // entry i lies at offset + i * length of extents[0]
+    Uniform,  // entry i lies at offset + i * step of extents[0]
     Table,    // entry i is extents[i]
     Blocks,   // entry i is row i % rows_per_block of what block extents[i / rows_per_block] unpacks to
   };
   std::vector<std::uint32_t> fields;  // places in the schema
   Layout layout = Layout::Table;
   std::vector<Extent> extents;
+  std::uint64_t step = 0;            // of Uniform, from one entry to the next; 0: as long as an entry is
   std::uint64_t rows_per_block = 1;  // of Blocks
   std::uint64_t row_bytes = 0;       // of Blocks, unpacked
   std::string how;                   // how its bytes are packed, in words of the format's own

@@ -1,0 +1,109 @@
+// Tokens one behind the other, as language models are trained on: a sample is a window of
+// them, and windows may overlap.
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/log.h"
+#include "lockstep/data/array_rows.h"
+#include "lockstep/data/format.h"
+
+namespace lockstep::data {
+namespace {
+
+using c10::ScalarType;
+
+ScalarType token_type(const std::string& name) {
+  if (name == "uint16") return ScalarType::UInt16;
+  if (name == "uint32") return ScalarType::UInt32;
+  fail(Fault::Usage, fmt::format("tokens are uint16 or uint32, not '{}'", name));
+}
+
+struct Windows {
+  std::int64_t window = 0;
+  std::int64_t stride = 0;
+  std::int64_t count = 0;
+  std::int64_t left = 0;  // tokens behind the last one
+};
+
+Windows windows_of(std::int64_t tokens, const OpenOptions& options) {
+  if (options.window <= 0) {
+    fail(Fault::Usage,
+         fmt::format("a token file does not say how long a sample is, and window is {}: say window = 1024",
+                     options.window));
+  }
+  if (options.stride < 0) fail(Fault::Usage, fmt::format("stride is {}, but windows go forward", options.stride));
+  if (tokens < options.window) {
+    fail(Fault::Data, fmt::format("there are {} tokens, too few for a window of {}", tokens, options.window));
+  }
+  const std::int64_t stride = options.stride == 0 ? options.window : options.stride;
+  const std::int64_t steps = (tokens - options.window) / stride;
+  return {options.window, stride, steps + 1, tokens - options.window - steps * stride};
+}
+
+class TokenWriter final : public Writer {
+ public:
+  TokenWriter(const std::string& path, const Schema& schema) : rows_(schema), file_(checked(path)) {}
+
+  void add(const std::string&, const Sample& sample) override { file_.write(as_text(rows_.bytes(sample))); }
+  void finish() override { file_.commit(); }
+
+ private:
+  /// Before the file is made.
+  const std::string& checked(const std::string& path) const {
+    const Field& field = rows_.field();
+    const bool type = field.type == ScalarType::UInt16 || field.type == ScalarType::UInt32;
+    if (!type || field.shape.size() != 1) {
+      fail(Fault::Usage, fmt::format("a token file holds uint16 or uint32 in one dim, not {}; use npy", field.text()));
+    }
+    return path;
+  }
+
+  ArrayRows rows_;
+  WholeFile file_;
+};
+
+class Tokens final : public Format {
+ public:
+  std::vector<std::string> extensions() const override { return {".bin", ".tokens"}; }
+
+  Index scan(const std::string& path, const OpenOptions& options) const override {
+    const ScalarType type = token_type(options.token_type);
+    const auto file = map_file(path);
+    const std::uint64_t size = c10::elementSize(type);
+    if (file->size() % size != 0) {
+      fail(Fault::Data,
+           fmt::format("{} bytes are no whole number of {} tokens: the file is cut short, or token_type is "
+                       "another",
+                       file->size(), options.token_type));
+    }
+    const auto windows = windows_of(static_cast<std::int64_t>(file->size() / size), options);
+    if (windows.left > 0) log().info("{}: the last {} tokens fill no window and are left out", path, windows.left);
+
+    Index index;
+    index.files = {scanned_file(*file)};
+    index.schema = {{"tokens", Encoding::Values, type, {windows.window}}};
+    index.samples = windows.count;
+    Column column;
+    column.fields = {0};
+    column.layout = Column::Layout::Uniform;
+    column.extents = {{0, 0, static_cast<std::uint64_t>(windows.window) * size}};
+    column.step = static_cast<std::uint64_t>(windows.stride) * size;
+    index.columns = {std::move(column)};
+    return index;
+  }
+
+  std::unique_ptr<Writer> write(const std::string& path, const Schema& schema,
+                                const WriteOptions& options) const override {
+    if (!options.compression.empty()) fail(Fault::Usage, "tokens cannot be compressed; npz and hdf5 can");
+    return std::make_unique<TokenWriter>(path, schema);
+  }
+};
+
+const FormatRegistry::Add registered{"tokens", "Raw tokens, a sample per window of them",
+                                     [] { return std::make_unique<Tokens>(); }};
+
+}  // namespace
+}  // namespace lockstep::data
