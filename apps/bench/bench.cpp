@@ -9,6 +9,7 @@ void add_bench(CLI::App& app) {
   add_bench_allreduce(*bench);
   add_bench_allreduce_worker(*bench);
   add_bench_calibrate(*bench);
+  add_bench_io(*bench);
 }
 
 }  // namespace lockstep::apps

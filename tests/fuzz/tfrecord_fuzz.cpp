@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "round_trip_fuzz.h"
 #include "lockstep/data/record_frames.h"
+#include "round_trip_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep;

@@ -26,12 +26,12 @@ using Packings = std::vector<std::pair<std::int64_t, ZipPacking>>;
 
 /// Of stored members; deflated ones are checked when they are unpacked.
 void check_stored(const Index& index, const Column& column, const Packings& packings, Bytes archive) {
-  on_threads(static_cast<std::int64_t>(packings.size()), [&](std::int64_t item, Scratch& scratch) {
+  on_threads(static_cast<std::int64_t>(packings.size()), [&](std::int64_t item, Sample& own) {
     const auto& [sample, packing] = packings[static_cast<std::size_t>(item)];
     if (packing.method != kStored) return;
     const Extent extent = column.extent(sample);
     try {
-      unpack_member(packing, archive.subspan(extent.offset, extent.length), scratch);
+      unpack_member(packing, archive.subspan(extent.offset, extent.length), own.scratch);
     } catch (Error& error) {
       throw error.during(fmt::format("reading '{}' of '{}'", index.schema[column.fields[0]].name, index.key(sample)));
     }

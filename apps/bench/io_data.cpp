@@ -1,0 +1,131 @@
+#include "bench/io_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/file.h"
+#include "lockstep/core/random.h"
+#include "lockstep/data/format.h"
+#include "lockstep/data/image.h"
+#include "lockstep/data/npy_header.h"
+#include "lockstep/data/open.h"
+#include "lockstep/data/pack.h"
+#include "progress.h"
+
+namespace lockstep::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using data::Encoding;
+
+/// Photographs of nothing: soft waves and a little grain, about as compressible as real ones.
+class Photographs final : public data::Dataset {
+ public:
+  explicit Photographs(std::int64_t count) : count_(count) {}
+  const data::Schema& schema() const noexcept override { return schema_; }
+  std::int64_t size() const noexcept override { return count_; }
+  std::string name(std::int64_t index) const override { return fmt::format("photograph {}", index); }
+  std::string key(std::int64_t index) const override { return fmt::format("{:06}", index); }
+
+  void read(std::int64_t index, data::Sample& sample) const override {
+    constexpr int kSize = IoData::kImageSize;
+    sample.clear(2);
+    Random random(1, static_cast<std::uint64_t>(index));
+    double wave[3][4];
+    for (auto& channel : wave) {
+      for (auto& number : channel) number = random.uniform();
+    }
+    std::vector<std::byte> pixels;
+    for (int y = 0; y < kSize; ++y) {
+      for (int x = 0; x < kSize; ++x) {
+        for (const auto& channel : wave) {
+          const double value = 128 + 80 * std::sin(x * channel[0] * 0.3 + y * channel[1] * 0.3 + 6 * channel[2]) +
+                               24 * (random.uniform() - 0.5);
+          pixels.push_back(static_cast<std::byte>(std::clamp(value, 0.0, 255.0)));
+        }
+      }
+    }
+    data::ImageSize size;
+    size.height = size.width = kSize;
+    size.channels = 3;
+    const std::string jpeg = data::encode_jpeg(pixels, size, 90);
+    const auto memory = sample.scratch.take(jpeg.size() + sizeof(std::int64_t));
+    std::copy(jpeg.begin(), jpeg.end(), reinterpret_cast<char*>(memory.data()));
+    const auto label = sample.scratch.take(sizeof(std::int64_t));
+    *reinterpret_cast<std::int64_t*>(label.data()) = index % IoData::kClasses;
+    sample.values[0] = {memory.first(jpeg.size()), {}, false};
+    sample.values[1] = {label, {}, false};
+  }
+
+ private:
+  std::int64_t count_;
+  data::Schema schema_ = {{"jpg", Encoding::Jpeg}, {"cls", Encoding::Values, c10::ScalarType::Long}};
+};
+
+void make_images(const IoData& io) {
+  const auto photographs = std::make_shared<Photographs>(io.images);
+  Progress progress("making images.tar", "images", io.images);
+  data::PackOptions options;
+  data::pack(photographs, io.tar(), options, [&](std::int64_t count) { progress.add(count); });
+}
+
+void make_copies(const IoData& io) {
+  const auto images = data::open(io.tar());
+  Progress progress("making copies of it", "images", 2 * io.images);
+  data::PackOptions options;
+  options.shard_samples = (io.images + IoData::kShards - 1) / IoData::kShards;
+  data::pack(images, io.tar(), options, [&](std::int64_t count) { progress.add(count); });
+  // One file per image, as people have them.
+  const std::string aside = io.images_folder() + ".part";
+  data::Sample sample;
+  for (int number = 0; number < IoData::kClasses; ++number) fs::create_directories(fmt::format("{}/{}", aside, number));
+  for (std::int64_t i = 0; i < images->size(); ++i) {
+    images->read(i, sample);
+    std::ofstream(fmt::format("{}/{}/{}.jpg", aside, i % IoData::kClasses, images->key(i)), std::ios::binary)
+        << data::as_text(sample.values[0].bytes);
+    progress.add(1);
+  }
+  fs::rename(aside, io.images_folder());
+}
+
+void make_records(const IoData& io) {
+  WholeFile file(io.npy());
+  file.write(data::npy_header(c10::ScalarType::Byte, {io.records, IoData::kRecordBytes}));
+  Progress progress("making records.npy", "records", io.records);
+  std::string row(IoData::kRecordBytes, '\0');
+  for (std::int64_t i = 0; i < io.records; ++i) {
+    for (std::size_t byte = 0; byte < row.size(); byte += 8) {
+      const std::uint64_t word = mix(static_cast<std::uint64_t>(i), byte);
+      row.replace(byte, 8, reinterpret_cast<const char*>(&word), 8);
+    }
+    file.write(row);
+    progress.add(1);
+  }
+  file.commit();
+}
+
+void read_through(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> piece(std::size_t{1} << 20);
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size()))) {
+  }
+}
+
+}  // namespace
+
+void IoData::prepare() const {
+  fs::create_directories(folder);
+  if (!fs::exists(tar())) make_images(*this);
+  if (!fs::exists(images_folder())) make_copies(*this);
+  if (!fs::exists(npy())) make_records(*this);
+  for (const auto& file : fs::recursive_directory_iterator(folder)) {
+    if (file.is_regular_file()) read_through(file.path());
+  }
+}
+
+}  // namespace lockstep::apps

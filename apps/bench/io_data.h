@@ -1,0 +1,32 @@
+// apps/bench/io_data.h
+//
+// The files that the input benchmark reads, the same for us and the peers: made once
+// in a folder, and found there by the next run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep::apps {
+
+struct IoData {
+  std::string folder;
+  std::int64_t images = 100'000;
+  std::int64_t records = 349'525;  // 1 GB
+
+  static constexpr int kImageSize = 64;
+  static constexpr std::int64_t kRecordBytes = 3072;
+  static constexpr int kClasses = 10;
+  /// Shards for a peer whose workers cannot share one archive.
+  static constexpr int kShards = 8;
+
+  std::string tar() const { return folder + "/images.tar"; }
+  std::string shards() const { return folder + "/images-*.tar"; }
+  std::string images_folder() const { return folder + "/images"; }
+  std::string npy() const { return folder + "/records.npy"; }
+
+  /// Makes what is not there, saying so. Then reads it all, so that it lies in the page cache.
+  void prepare() const;
+};
+
+}  // namespace lockstep::apps
