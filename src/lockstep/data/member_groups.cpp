@@ -1,9 +1,8 @@
 #include "lockstep/data/member_groups.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 
@@ -35,7 +34,8 @@ constexpr std::array kExtensions = {
 };
 
 bool same_letters(std::string_view one, std::string_view other) {
-  return one.size() == other.size() && strncasecmp(one.data(), other.data(), one.size()) == 0;
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
 }
 
 /// A field from what stands behind the key: "jpg", "left.jpg", "anything".
