@@ -88,6 +88,29 @@ TEST_F(Jpeg, TornBytesAreErrorsAndTheNextImageDecodes) {
   EXPECT_TRUE(has(message(huge), "65280 x 65280 pixels are more than"));
 }
 
+// Eight by eight pixels of the inks 200, 100, 50 and 128, as photographs for print are kept.
+TEST_F(Jpeg, ReadsInks) {
+  std::string inks = from_hex(
+      "ffd8ffee000e41646f626500640000000000ffdb00430001010101010101010101010101010101010101010101010101010101010101"
+      "010101010101010101010101010101010101010101010101010101010101010101ffc000140800080008044311004d11005911004b11"
+      "00ffc4001600010101000000000000000000000000000a0008ffc40014100100000000000000000000000000000000ffda000e044300"
+      "4d0059004b00003f00480c3e31e9ffd9");
+  Scratch scratch;
+  const auto first = [&](int channels) {
+    const Image image = decode_image(as_bytes(inks), channels, scratch);
+    EXPECT_EQ(static_cast<const ImageSize&>(image), (ImageSize{8, 8, channels == 1 ? 1 : 3}));
+    std::vector<int> values;
+    for (const auto byte : image.pixels.first(static_cast<std::size_t>(image.channels))) {
+      values.push_back(std::to_integer<int>(byte));
+    }
+    return values;
+  };
+  EXPECT_EQ(first(0), (std::vector<int>{200 * 128 / 255, 100 * 128 / 255, 50 * 128 / 255}));  // Adobe: 255 is no ink
+  EXPECT_EQ(first(1), (std::vector<int>{62}));
+  inks.erase(inks.find("\xFF\xEE"), 16);  // the mark of Adobe
+  EXPECT_EQ(first(3), (std::vector<int>{55 * 127 / 255, 155 * 127 / 255, 205 * 127 / 255}));
+}
+
 TEST_F(Jpeg, DecodesOnManyThreads) {
   const ImageSize size = {64, 64, 3};
   const std::string pixels = pixels_of(size), encoded = encode_jpeg(as_bytes(pixels), size, 95);

@@ -1,5 +1,6 @@
 #include "lockstep/data/index.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -69,6 +70,11 @@ class Reader {
   std::string_view bytes_;
 };
 
+/// Leaves fractions out: one where a size is due has no value as an integer, which is no Error but anything.
+bool whole_numbers_only(int, json::parse_event_t event, json& value) {
+  return event != json::parse_event_t::value || !value.is_number_float();
+}
+
 // ---- what a reader of the index relies on -------------------------------------------------------
 
 void check_extent(const Index& index, const Extent& extent) {
@@ -94,7 +100,7 @@ void check_uniform(const Index& index, const Column& column, std::uint64_t sampl
 
 void check_column(const Index& index, const Column& column) {
   const auto samples = static_cast<std::uint64_t>(index.samples);
-  if (column.fields.empty()) Reader::torn();
+  if (column.fields.empty() || column.rows_per_block == 0) Reader::torn();
   for (const auto field : column.fields) {
     if (field >= index.schema.size()) Reader::torn();
   }
@@ -103,10 +109,11 @@ void check_column(const Index& index, const Column& column) {
     return check_uniform(index, column, samples);
   }
   const bool blocks = column.layout == Column::Layout::Blocks;
-  if (column.rows_per_block == 0) Reader::torn();
   const std::uint64_t entries =
       blocks ? samples / column.rows_per_block + (samples % column.rows_per_block != 0) : samples;
   if (column.extents.size() != entries) Reader::torn();
+  std::uint64_t block_bytes = std::min(column.rows_per_block, samples);
+  if (blocks && __builtin_mul_overflow(block_bytes, column.row_bytes, &block_bytes)) Reader::torn();
   for (const auto& extent : column.extents) {
     if (blocks && extent.length == kAbsent) Reader::torn();
     check_extent(index, extent);
@@ -167,7 +174,7 @@ Index Index::parse(std::string_view bytes) {
   Reader tail(bytes.substr(bytes.size() - kTail));
   if (tail.numbers() != std::vector<std::uint64_t>{hash64(bytes.substr(0, bytes.size() - kTail))}) Reader::torn();
   Reader reader(bytes.substr(kMagic.size(), bytes.size() - kMagic.size() - kTail));
-  const auto head = json::parse(reader.text(), nullptr, false);
+  const auto head = json::parse(reader.text(), whole_numbers_only, false);
   Index index;
   try {
     index.format = head.at("format");

@@ -1,16 +1,14 @@
 #include "lockstep/data/member_groups.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
-#include "lockstep/data/npy_header.h"
 
 namespace lockstep::data {
 namespace {
@@ -36,7 +34,8 @@ constexpr std::array kExtensions = {
 };
 
 bool same_letters(std::string_view one, std::string_view other) {
-  return one.size() == other.size() && strncasecmp(one.data(), other.data(), one.size()) == 0;
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
 }
 
 /// A field from what stands behind the key: "jpg", "left.jpg", "anything".
@@ -58,10 +57,6 @@ MemberName parse_suffix(std::string_view suffix) {
 }
 
 // ---- reading -------------------------------------------------------------------------------------
-
-std::string in_archive(const Member& member) {
-  return fmt::format("'{}' at byte {}", member.name, member.header_offset);
-}
 
 /// Dims that differ are known with each sample only.
 void join_shapes(std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& other) {
@@ -180,35 +175,39 @@ void MemberGroups::begin_sample(const std::string& key) {
   for (auto& column : index_.columns) column.extents.push_back({0, 0, kAbsent});
 }
 
-std::size_t MemberGroups::column_of(const MemberName& name, const Member& member, const std::function<Bytes()>& head) {
-  const bool array = name.how == kArray;
-  const NpyHeader header = array ? parse_npy_header(head()) : NpyHeader{};
+void MemberGroups::add_column(const MemberName& name, const std::optional<NpyHeader>& array) {
+  if (index_.columns.size() == kMostFields) {
+    fail(Fault::Data, fmt::format("more than {} kinds of files: an archive of samples has few extensions; name files "
+                                  "KEY.EXTENSION",
+                                  kMostFields));
+  }
+  Column column;
+  column.fields = {static_cast<std::uint32_t>(index_.schema.size())};
+  column.extents.assign(static_cast<std::size_t>(index_.samples), {0, 0, kAbsent});
+  column.how = name.how;
+  index_.columns.push_back(std::move(column));
+  index_.schema.push_back(name.field);
+  if (array) {
+    index_.schema.back().type = array->type;
+    index_.schema.back().shape = array->shape;
+  }
+}
+
+std::size_t MemberGroups::column_of(const MemberName& name, const std::function<Bytes()>& head) {
+  std::optional<NpyHeader> array;
+  if (name.how == kArray) array = parse_npy_header(head());
   const auto [found, is_new] = columns_.try_emplace(name.field.name, index_.columns.size());
+  const std::size_t place = found->second;
   if (is_new) {
-    if (columns_.size() > kMostFields) {
-      fail(Fault::Data, fmt::format("more than {} kinds of files: an archive of samples has few extensions; name files "
-                                    "KEY.EXTENSION",
-                                    kMostFields));
-    }
-    Field field = name.field;
-    if (array) {
-      field.type = header.type;
-      field.shape = header.shape;
-    }
-    index_.schema.push_back(std::move(field));
-    Column column;
-    column.fields = {static_cast<std::uint32_t>(found->second)};
-    column.extents.assign(static_cast<std::size_t>(index_.samples), {0, 0, kAbsent});
-    column.how = name.how;
-    index_.columns.push_back(std::move(column));
-    return found->second;
+    add_column(name, array);
+    return place;
   }
-  Field& field = index_.schema[found->second];
-  if (field.encoding != name.field.encoding || index_.columns[found->second].how != name.how) {
-    fail(Fault::Data, fmt::format("{} is of another kind than those before it: {}", in_archive(member), field.text()));
+  Field& field = index_.schema[place];
+  if (field.encoding != name.field.encoding || index_.columns[place].how != name.how) {
+    fail(Fault::Data, fmt::format("it is of another kind than those before it, which are {}", field.text()));
   }
-  if (array) join_shapes(field.shape, header.shape);
-  return found->second;
+  if (array) join_shapes(field.shape, array->shape);
+  return place;
 }
 
 std::optional<std::size_t> MemberGroups::add(const Member& member, const std::function<Bytes()>& head) {
@@ -216,7 +215,7 @@ std::optional<std::size_t> MemberGroups::add(const Member& member, const std::fu
   if (!name) return std::nullopt;
   try {
     if (index_.samples == 0 || name->key != key_) begin_sample(name->key);
-    const std::size_t place = column_of(*name, member, head);
+    const std::size_t place = column_of(*name, head);
     Extent& extent = index_.columns[place].extents.back();
     if (extent.length != kAbsent) {
       fail(Fault::Data, fmt::format("sample '{}' has its field '{}' twice", name->key, name->field.name));
@@ -224,7 +223,7 @@ std::optional<std::size_t> MemberGroups::add(const Member& member, const std::fu
     extent = member.place;
     return place;
   } catch (Error& error) {
-    throw error.during(fmt::format("reading member {}", in_archive(member)));
+    throw error.during(fmt::format("reading member '{}' at byte {}", member.name, member.header_offset));
   }
 }
 

@@ -13,11 +13,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/data/format.h"
 #include "lockstep/data/index.h"
+#include "lockstep/data/npy_header.h"
 
 namespace lockstep::data {
 
@@ -50,7 +50,8 @@ class MemberGroups {
   std::optional<std::size_t> add(const Member& member, const std::function<Bytes()>& head);
 
  private:
-  std::size_t column_of(const MemberName& name, const Member& member, const std::function<Bytes()>& head);
+  void add_column(const MemberName& name, const std::optional<NpyHeader>& array);
+  std::size_t column_of(const MemberName& name, const std::function<Bytes()>& head);
   void begin_sample(const std::string& key);
 
   Index& index_;

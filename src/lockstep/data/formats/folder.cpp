@@ -126,6 +126,21 @@ void add_image(Index& index, Column& column, const fs::path& root, const std::st
   ++index.samples;
 }
 
+void add_labels(Index& index, const Listing& listing) {
+  for (std::size_t place = 0; place < listing.images.size(); ++place) {
+    const auto label = static_cast<std::int64_t>(place);
+    for (std::size_t i = 0; i < listing.images[place].size(); ++i) {
+      index.inline_bytes.append(reinterpret_cast<const char*>(&label), sizeof label);
+    }
+  }
+  index.schema.push_back({"label", Encoding::Values, c10::ScalarType::Long, {}, listing.classes});
+  Column column;
+  column.fields = {1};
+  column.layout = Column::Layout::Uniform;
+  column.extents = {{kInIndex, 0, sizeof(std::int64_t)}};
+  index.columns.push_back(std::move(column));
+}
+
 // ---- writing -------------------------------------------------------------------------------------
 
 /// A name that is one part of a path, and not hidden.
@@ -244,25 +259,13 @@ class ImageFolder final : public Format {
     Index index;
     index.notes = fingerprint(listing);
     index.schema = {{"image", common_encoding(listing)}};
-    Column images, labels;
-    images.fields = {0};
-    labels.fields = {1};
-    labels.layout = Column::Layout::Uniform;
-    labels.extents = {{kInIndex, 0, sizeof(std::int64_t)}};
-    for (std::size_t place = 0; place < listing.images.size(); ++place) {
-      const auto label = static_cast<std::int64_t>(place);
-      for (const auto& name : listing.images[place]) {
-        add_image(index, images, path, name);
-        index.inline_bytes.append(reinterpret_cast<const char*>(&label), sizeof label);
-      }
+    Column column;
+    column.fields = {0};
+    for (const auto& images : listing.images) {
+      for (const auto& name : images) add_image(index, column, path, name);
     }
-    index.columns = {std::move(images)};
-    if (listing.classes.empty()) {
-      index.inline_bytes.clear();
-    } else {
-      index.schema.push_back({"label", Encoding::Values, c10::ScalarType::Long, {}, listing.classes});
-      index.columns.push_back(std::move(labels));
-    }
+    index.columns = {std::move(column)};
+    if (!listing.classes.empty()) add_labels(index, listing);
     return index;
   }
 

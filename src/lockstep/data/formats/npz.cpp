@@ -3,10 +3,12 @@
 // whole when its first row is wanted.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>

@@ -185,7 +185,8 @@ TEST(Tar, NamesWhatIsWrong) {
   };
   EXPECT_TRUE(has(opened(tar_of({{"0.jpg", "a"}, {"0.JPG", "b"}})),
                   "sample '0' has its field 'jpg' twice (while reading member '0.JPG' at byte 1024"));
-  EXPECT_TRUE(has(opened(tar_of({{"0.a.jpg", "a"}, {"1.a.png", "b"}})), "'1.a.png' at byte 1024 is of another kind"));
+  EXPECT_TRUE(has(opened(tar_of({{"0.a.jpg", "a"}, {"1.a.png", "b"}})),
+                  "which are a: jpeg (while reading member '1.a.png' at byte 1024"));
   EXPECT_TRUE(has(opened(tar_of({{"0.npy", "no array"}})), "'0.npy' at byte 0"));
   EXPECT_TRUE(has(opened(tar_of({{"README", "x"}})), "holds no samples"));
   EXPECT_TRUE(has(opened(tar_of({{"0.txt", "x"}}).substr(0, 1200)), "cut short"));

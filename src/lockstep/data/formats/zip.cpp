@@ -50,6 +50,21 @@ Column packing_column(Index& index, const Column& packed, const Packings& packin
   return column;
 }
 
+/// Before each column that has deflated members.
+void add_packing(Index& index, const std::vector<Packings>& packings) {
+  std::vector<Column> columns;
+  for (std::size_t place = 0; place < packings.size(); ++place) {
+    Column& column = index.columns[place];
+    if (std::any_of(packings[place].begin(), packings[place].end(),
+                    [](const auto& one) { return one.second.method != kStored; })) {
+      columns.push_back(packing_column(index, column, packings[place]));
+      column.how.insert(0, kPacked);
+    }
+    columns.push_back(std::move(column));
+  }
+  index.columns = std::move(columns);
+}
+
 ZipPacking packing_in(Bytes bytes) {
   ZipPacking packing;
   if (bytes.size() != sizeof packing) fail(Fault::Data, "the index does not say how a member is packed");
@@ -112,18 +127,10 @@ class Zip final : public Format {
       packings.resize(index.columns.size());
       packings[*column].emplace_back(index.samples - 1, member->packing);
     }
-    std::vector<Column> columns;
     for (std::size_t place = 0; place < packings.size(); ++place) {
-      Column column = std::move(index.columns[place]);
-      check_stored(index, column, packings[place], archive);
-      if (std::any_of(packings[place].begin(), packings[place].end(),
-                      [](const auto& one) { return one.second.method != kStored; })) {
-        columns.push_back(packing_column(index, column, packings[place]));
-        column.how.insert(0, kPacked);
-      }
-      columns.push_back(std::move(column));
+      check_stored(index, index.columns[place], packings[place], archive);
     }
-    index.columns = std::move(columns);
+    add_packing(index, packings);
     return index;
   }
 
