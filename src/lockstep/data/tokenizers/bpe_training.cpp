@@ -149,12 +149,21 @@ void check(const BpeTraining& options) {
   }
 }
 
+/// encoder.json can hold nothing else.
+bool is_valid_text(std::string_view text) {
+  for (std::size_t at = 0; at < text.size(); at += char_at(text, at).bytes) {
+    const bool ascii = static_cast<unsigned char>(text[at]) < kAsciiKinds.size();
+    if (!ascii && char_at(text, at).bytes == 1) return false;
+  }
+  return true;
+}
+
 void add_specials(const std::vector<std::string>& specials, BpeVocabulary& vocabulary) {
   std::vector<std::string> names;
   for (const auto& token : vocabulary.tokens) names.push_back(to_alphabet(token));
   std::sort(names.begin(), names.end());
   for (auto special = specials.begin(); special != specials.end(); ++special) {
-    if (special->empty() || !is_utf8(*special)) {
+    if (special->empty() || !is_valid_text(*special)) {
       fail(Fault::Usage, fmt::format("'{}' cannot be a special token: it is no text in UTF-8", *special));
     }
     if (std::binary_search(names.begin(), names.end(), *special) ||

@@ -60,14 +60,4 @@ Char wide_char(std::string_view text) noexcept {
   return {kind_of(decoded.code), decoded.bytes};
 }
 
-bool is_utf8(std::string_view text) noexcept {
-  while (!text.empty()) {
-    const bool ascii = static_cast<unsigned char>(text[0]) < kAsciiKinds.size();
-    const std::size_t bytes = ascii ? 1 : decode(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 }  // namespace lockstep::data

@@ -20,9 +20,6 @@ struct Char {
 /// Beyond ASCII; `text` begins with it.
 Char wide_char(std::string_view text) noexcept;
 
-/// Whether it is all of valid characters.
-bool is_utf8(std::string_view text) noexcept;
-
 inline constexpr std::array<CharKind, 128> kAsciiKinds = [] {
   std::array<CharKind, 128> kinds{};
   for (std::size_t c = 'a'; c <= 'z'; ++c) kinds[c] = kinds[c - 'a' + 'A'] = CharKind::Letter;
