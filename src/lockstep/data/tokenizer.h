@@ -45,7 +45,7 @@ class Tokenizer {
 
 using TokenizerRegistry = Registry<std::unique_ptr<Tokenizer>(const std::string& folder)>;
 
-/// "bytes", "bpe:FOLDER".
+/// "bytes", "bpe" (GPT-2's, which must have been fetched), "bpe:FOLDER".
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& source);
 
 }  // namespace lockstep::data

@@ -29,6 +29,11 @@ const std::string* SetArguments::find(const std::string& key) {
   return found == given_.end() ? nullptr : &found->second;
 }
 
+std::string SetArguments::text(const std::string& key, const std::string& fallback) {
+  const std::string* text = find(key);
+  return text == nullptr ? fallback : *text;
+}
+
 std::int64_t SetArguments::integer(const std::string& key, std::int64_t fallback, std::int64_t lowest,
                                    std::int64_t highest) {
   const std::string* text = find(key);

@@ -16,6 +16,7 @@ class SetArguments {
   /// Fault::Usage unless `text` is empty or of key=value with commas between, each key once.
   SetArguments(std::string set, const std::string& text);
 
+  std::string text(const std::string& key, const std::string& fallback);
   /// Fault::Usage if it is given and is not a number from `lowest` to `highest`.
   std::int64_t integer(const std::string& key, std::int64_t fallback, std::int64_t lowest, std::int64_t highest);
   double number(const std::string& key, double fallback, double lowest, double highest);

@@ -12,6 +12,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
+#include "lockstep/data/datasets/fetch.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/tokenizers/byte_alphabet.h"
 
@@ -133,11 +134,11 @@ std::string read_one_of(const std::string& folder, const std::string& name, cons
 }
 
 std::unique_ptr<Tokenizer> make_bpe(const std::string& folder) {
-  if (folder.empty()) fail(Fault::Usage, "bpe needs the folder of its vocabulary: bpe:FOLDER");
-  return std::make_unique<Bpe>(read_bpe(folder));
+  return std::make_unique<Bpe>(read_bpe(folder.empty() ? fetched_folder("gpt2-bpe") : folder));
 }
 
-const TokenizerRegistry::Add registered{"bpe", "Byte pair encoding of GPT-2, its vocabulary in a folder", make_bpe};
+const TokenizerRegistry::Add registered{"bpe", "Byte pair encoding with GPT-2's vocabulary, or that of a folder",
+                                        make_bpe};
 
 }  // namespace
 
