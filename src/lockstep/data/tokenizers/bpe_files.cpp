@@ -146,10 +146,10 @@ BpeVocabulary parse_bpe(std::string_view encoder, std::string_view merges) {
   const auto names = parse_names(encoder);
   BpeVocabulary vocabulary;
   vocabulary.merges = MergeParser(names).parse(merges);
-  auto bytes = bytes_of(names, vocabulary.merges);
+  const auto bytes = bytes_of(names, vocabulary.merges);
   for (std::size_t id = 0; id < names.size(); ++id) {
     if (!bytes[id]) vocabulary.specials.push_back(static_cast<std::int32_t>(id));
-    vocabulary.tokens.push_back(bytes[id] ? std::move(*bytes[id]) : names[id]);
+    vocabulary.tokens.push_back(bytes[id].value_or(names[id]));
   }
   return vocabulary;
 }

@@ -24,7 +24,7 @@ inline constexpr std::array<CharKind, 128> kAsciiKinds = [] {
   std::array<CharKind, 128> kinds{};
   for (std::size_t c = 'a'; c <= 'z'; ++c) kinds[c] = kinds[c - 'a' + 'A'] = CharKind::Letter;
   for (std::size_t c = '0'; c <= '9'; ++c) kinds[c] = CharKind::Number;
-  for (const std::size_t c : {' ', '\t', '\n', '\v', '\f', '\r'}) kinds[c] = CharKind::Space;
+  for (const unsigned char c : {' ', '\t', '\n', '\v', '\f', '\r'}) kinds[c] = CharKind::Space;
   return kinds;
 }();
 
