@@ -18,6 +18,13 @@
 namespace lockstep::data {
 namespace {
 
+/// What env and sh say of a program that is not there.
+constexpr int kNotFound = 127;
+
+[[noreturn]] void refuse(const std::vector<std::string>& command, const std::string& reason) {
+  fail(Fault::Usage, fmt::format("cannot run '{}': {}; install it and try again", command[0], reason));
+}
+
 /// What a child does before it becomes the program.
 class Setting {
  public:
@@ -61,11 +68,9 @@ void run_command(const std::vector<std::string>& command, const std::string& fol
   const auto arguments = arguments_of(command);
   pid_t child = 0;
   const int refused = posix_spawnp(&child, arguments[0], setting.get(), nullptr, arguments.data(), environ);
-  if (refused != 0) {
-    fail(Fault::Usage,
-         fmt::format("cannot run '{}': {}; install it and try again", command[0], std::strerror(refused)));
-  }
+  if (refused != 0) refuse(command, std::strerror(refused));
   const int code = wait_for(child);
+  if (code == kNotFound) refuse(command, last_line(folder + "/" + output));
   if (code != 0) {
     fail(Fault::Io,
          fmt::format("'{}' failed with code {}: {}", join(command, " "), code, last_line(folder + "/" + output)));

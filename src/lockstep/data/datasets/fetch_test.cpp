@@ -110,9 +110,12 @@ TEST_F(Fetch, ProposesTheNearestName) {
   EXPECT_TRUE(has(message_of([] { fetch_dataset("mnits"); }, Fault::Usage), "did you mean 'mnist'?"));
 }
 
-TEST(Command, IsNamedBySignal) {
+TEST(Command, TellsHowItEnded) {
   const Folder folder;
-  fs::create_directories(folder / "");
+  run_command({"sh", "-c", "pwd; echo errors too >&2; cat"}, folder / "", "out");
+  EXPECT_TRUE(has(contents(folder / "out"), "errors too"));
+  EXPECT_TRUE(has(message_of([&] { run_command({"env", "no-such-program"}, folder / "", "out"); }, Fault::Usage),
+                  "no-such-program"));
   EXPECT_TRUE(has(message_of([&] { run_command({"sh", "-c", "kill -9 $$"}, folder / "", "out"); }, Fault::Io),
                   "code 137: it said nothing"));
 }
