@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/hash.h"
-#include "lockstep/core/paths.h"
+#include "lockstep/data/datasets/fetch.h"
 #include "lockstep/data/tokenizer.h"
 #include "lockstep/data/tokenizers/golden.h"
 
@@ -12,10 +12,9 @@ namespace {
 class Gpt2 : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(folder_ + "/encoder.json")) GTEST_SKIP() << "lockstep data get gpt2-bpe";
-    tokenizer_ = make_tokenizer("bpe:" + folder_);
+    if (!is_fetched("gpt2-bpe")) GTEST_SKIP() << "lockstep data get gpt2-bpe";
+    tokenizer_ = make_tokenizer("bpe");
   }
-  std::string folder_ = cache_path() + "/data/gpt2-bpe";
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
@@ -32,13 +31,12 @@ TEST_F(Gpt2, IsSavedByteForByte) {
   const Folder copy;
   tokenizer_->save(copy / "");
   for (const char* file : {"encoder.json", "vocab.bpe"})
-    EXPECT_EQ(contents(copy / file), contents(folder_ + "/" + file));
+    EXPECT_EQ(contents(copy / file), contents(fetched_folder("gpt2-bpe") + "/" + file));
 }
 
 TEST_F(Gpt2, GivesTheIdsOfAWholeBook) {
-  const std::string file = cache_path() + "/data/moby-dick/data.txt";
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "lockstep data get moby-dick";
-  const std::string book = contents(file);
+  if (!is_fetched("moby-dick")) GTEST_SKIP() << "lockstep data get moby-dick";
+  const std::string book = contents(fetched_folder("moby-dick") + "/data.txt");
   const auto ids = tokenizer_->encode(book);
   const auto wanted = golden_json().at("book");
   EXPECT_EQ(ids.size(), wanted.at("tokens"));

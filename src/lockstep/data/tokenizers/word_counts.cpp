@@ -11,7 +11,7 @@ namespace {
 
 /// Threads take 64 at a time (on_threads.h): 1 MiB.
 constexpr std::size_t kPieceBytes = 16 << 10;
-/// Without spaces for so long it is no word but data, which would only make learning slow.
+/// Longer ones would make learning quadratic.
 constexpr std::size_t kLongestWord = 1024;
 
 std::vector<std::string_view> pieces_of(std::string_view text) {

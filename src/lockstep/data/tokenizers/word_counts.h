@@ -19,7 +19,8 @@ struct TextHash {
 };
 using WordCounts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
 
-/// Adds those of `text`, counted on all cores of this process.
+/// Adds those of `text`, counted on all cores of this process. What goes on for more than 1 KiB without
+/// a space is no word but data, and is left out.
 void count_words(std::string_view text, WordCounts& counts);
 
 }  // namespace lockstep::data
