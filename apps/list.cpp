@@ -12,6 +12,7 @@
 #include "lockstep/comm/world.h"
 #include "lockstep/data/open.h"
 #include "lockstep/data/order.h"
+#include "lockstep/data/tokenizer.h"
 #include "lockstep/data/transform.h"
 
 namespace lockstep::apps {
@@ -36,6 +37,7 @@ std::vector<Entry> all_entries() {
   add_all<data::FormatRegistry>(entries, "format");
   add_all<data::DatasetRegistry>(entries, "data set");
   add_all<data::OrderRegistry>(entries, "order");
+  add_all<data::TokenizerRegistry>(entries, "tokenizer");
   add_all<data::TransformRegistry>(entries, "transform");
   return entries;
 }

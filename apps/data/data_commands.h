@@ -7,6 +7,7 @@
 
 namespace lockstep::apps {
 
+void add_data_get(CLI::App& data);
 void add_data_head(CLI::App& data);
 void add_data_info(CLI::App& data);
 void add_data_split(CLI::App& data);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -26,7 +25,6 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/paths.h"
-#include "lockstep/core/random.h"
 #include "lockstep/core/registry.h"
 #include "lockstep/core/text.h"
 
@@ -243,35 +241,6 @@ TEST(Hash, PiecesDoNotMatter) {
   EXPECT_EQ(whole.hex().size(), 32U);
   pieces.update("x", 1);
   EXPECT_NE(whole.hex(), pieces.hex());
-}
-
-// The vectors of the paper's own library (Random123, kat_vectors).
-TEST(Random, PhiloxGivesThePublishedWords) {
-  using Words = std::array<std::uint32_t, 4>;
-  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  constexpr std::uint32_t kOnes = 0xffffffff;
-  EXPECT_EQ(philox({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
-            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
-            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
-}
-
-TEST(Random, IsAFunctionOfKeyAndStream) {
-  Random one(7, 3), again(7, 3), other(7, 4);
-  const auto first = one.next64();
-  EXPECT_EQ(first, again.next64());
-  EXPECT_NE(first, other.next64());
-  double sum = 0, squares = 0;
-  constexpr int kDraws = 20'000;
-  for (int i = 0; i < kDraws; ++i) {
-    EXPECT_LT(one.below(10), 10U);
-    const double uniform = one.uniform(), normal = one.normal();
-    ASSERT_TRUE(uniform >= 0 && uniform < 1 && std::isfinite(normal));
-    sum += normal;
-    squares += normal * normal;
-  }
-  EXPECT_NEAR(sum / kDraws, 0, 0.03);
-  EXPECT_NEAR(squares / kDraws, 1, 0.05);
 }
 
 TEST(ErrorType, OfAnyException) {

@@ -1,8 +1,8 @@
 // lockstep/core/random.h
 //
-// Random numbers as a pure function of a key and a counter (Philox 4x32-10, Salmon et
-// al. 2011): what a sample gets does not depend on who asks, when, or what was asked
-// before. One Random serves one thread.
+// Random numbers as a pure function of (seed, stream, place): Philox4x32-10 of Salmon et
+// al., "Parallel random numbers: as easy as 1, 2, 3" (2011). Whoever draws number n of
+// stream s gets the same, on any rank and thread, and nobody has a state to pass on.
 #pragma once
 
 #include <array>
@@ -12,15 +12,17 @@
 
 namespace lockstep {
 
-/// Four words for each counter.
-constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
+using PhiloxCounter = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) noexcept {
+  constexpr int kRounds = 10;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t first = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t second = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
   }
   return counter;
 }
@@ -41,45 +43,49 @@ constexpr std::uint64_t mix(std::uint64_t first, std::uint64_t second, Numbers..
     return mix(both, static_cast<std::uint64_t>(rest)...);
 }
 
+/// The numbers of one stream, from its first on.
 class Random {
  public:
-  /// The numbers of `stream`, e.g. a sample, under `key`, e.g. of seed and epoch.
-  Random(std::uint64_t key, std::uint64_t stream) noexcept
-      : key_{static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}, stream_(stream) {}
+  Random(std::uint64_t seed, std::uint64_t stream) noexcept : seed_(seed), stream_(stream) {}
 
-  std::uint32_t next() noexcept {
-    if (used_ == words_.size()) {
-      words_ =
-          philox({block_, 0, static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)}, key_);
-      ++block_;
-      used_ = 0;
-    }
-    return words_[used_++];
+  std::uint32_t bits32() noexcept {
+    if (used_ == block_.size()) refill();
+    return block_[used_++];
   }
-  std::uint64_t next64() noexcept {
-    const std::uint64_t high = next();
-    return high << 32 | next();
+  std::uint64_t bits64() noexcept {
+    const std::uint64_t high = bits32();
+    return high << 32 | bits32();
   }
-  /// In [0, 1).
-  double uniform() noexcept { return static_cast<double>(next64() >> 11) * 0x1p-53; }
-  /// In [0, bound), each equally likely up to bound / 2^64.
-  std::uint64_t below(std::uint64_t bound) noexcept {
+  /// In [0, 1), of 53 bits.
+  double uniform() noexcept { return static_cast<double>(bits64() >> 11) * 0x1p-53; }
+  double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }
+  /// In [0, end), each as likely but for 2^-64.
+  std::uint64_t below(std::uint64_t end) noexcept {
     __extension__ using Wide = unsigned __int128;
-    return static_cast<std::uint64_t>(static_cast<Wide>(next64()) * bound >> 64);
+    return static_cast<std::uint64_t>(Wide{bits64()} * end >> 64);
   }
   bool chance(double probability) noexcept { return uniform() < probability; }
-  /// Mean 0, deviation 1.
+  /// Mean 0, variance 1, by Box and Muller. The second of each pair is dropped, so that every number
+  /// takes as many bits as any other.
   double normal() noexcept {
-    const double radius = std::sqrt(-2 * std::log1p(-uniform()));
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
 
  private:
-  std::array<std::uint32_t, 2> key_;
+  void refill() noexcept {
+    block_ = philox4x32({low(place_), high(place_), low(stream_), high(stream_)}, {low(seed_), high(seed_)});
+    ++place_;
+    used_ = 0;
+  }
+  static std::uint32_t low(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
+  static std::uint32_t high(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
+
+  std::uint64_t seed_;
   std::uint64_t stream_;
-  std::uint32_t block_ = 0;
-  std::array<std::uint32_t, 4> words_{};
-  std::size_t used_ = 4;
+  std::uint64_t place_ = 0;
+  PhiloxCounter block_{};
+  std::size_t used_ = block_.size();
 };
 
 }  // namespace lockstep

@@ -66,7 +66,8 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 /// The labels that belong to images, if they are there.
 std::string labels_beside(const std::string& images) {
-  for (const auto& [from, to] : {std::pair{"images-idx3", "labels-idx1"}, {"images.idx3", "labels.idx1"}}) {
+  for (const auto& [from, to] :
+       {std::pair{"images-idx3", "labels-idx1"}, {"images-idx4", "labels-idx1"}, {"images.idx3", "labels.idx1"}}) {
     const std::string labels = replaced(images, from, to);
     if (!labels.empty() && fs::exists(labels)) return labels;
   }
