@@ -21,6 +21,8 @@ class Dataset {
   virtual std::int64_t size() const noexcept = 0;
   /// Replaces what `sample` holds. An Error names the sample as name() does.
   virtual void read(std::int64_t index, Sample& sample) const = 0;
+  /// A hint that it will be read next.
+  virtual void prefetch(std::int64_t) const noexcept {}
   /// Where it lies, for messages: "train.tar: sample 17 'n0123' at byte 51200".
   virtual std::string name(std::int64_t index) const = 0;
   /// What the source itself calls it ("n0123"); else its number.

@@ -21,13 +21,16 @@ class FileBytes {
   /// The bytes [offset, offset + length), valid as long as this and `scratch` (which may hold
   /// them) are. Fault::Data if the file ends before.
   virtual Bytes read(std::uint64_t offset, std::uint64_t length, Scratch& scratch) const = 0;
+  /// A hint that they will be read next.
+  virtual void prefetch(std::uint64_t, std::uint64_t) const noexcept {}
 };
 
 /// Mapped into memory, for a scan that walks through it. A file compressed as a whole (.gz, .bz2,
 /// .xz, .zst) is decompressed into memory.
 std::shared_ptr<const FileBytes> map_file(const std::string& path);
-/// Read range by range, for samples: what a mapping has touched would count as memory of ours, and a
-/// file cut short under it would kill the process. Compressed ones as by map_file.
+/// For samples: mapped where the file lies on a disk of the host's own and is small against its memory,
+/// since finding a page costs the kernel more than a small sample's copy; else read range by range.
+/// Compressed ones as by map_file.
 std::shared_ptr<const FileBytes> open_file(const std::string& path);
 /// Opened at each read: for thousands of small files. `size` is what a scan saw.
 std::shared_ptr<const FileBytes> plain_file(const std::string& path, std::uint64_t size);

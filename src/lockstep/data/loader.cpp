@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -70,7 +71,8 @@ class Loader::Worker {
       fail(Fault::Usage,
            fmt::format("cannot start at sample {} of an epoch of {}", options_.start.sample, order_->length()));
     }
-    const int most = options_.threads > 0 ? options_.threads : std::max(1, fair_threads(1));
+    // The consumer helps when it waits, so one core is taken care of.
+    const int most = options_.threads > 0 ? options_.threads : std::max(1, fair_threads(1) - 1);
     active_ = options_.threads > 0 ? most : std::max(1, most / 2);
     if (options_.exchange != nullptr) {
       exchange_.emplace(*dataset_, *order_, *options_.exchange, options_.share);
@@ -105,7 +107,12 @@ class Loader::Worker {
       const profile::Span span("wait for data");
       const auto begin = Clock::now();
       const auto ready = [&] { return slot.number == number && slot.ready; };
-      batch_ready_.wait(lock, [&] { return ready() || exchange_ended_; });
+      while (!ready() && !exchange_ended_) {
+        if (can_help(number))
+          fill_some(lock, own_sample_);
+        else
+          batch_ready_.wait(lock);
+      }
       if (!ready()) wait_for_the_cause();
       waited_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
     }
@@ -161,26 +168,36 @@ class Loader::Worker {
     Sample sample;
     std::unique_lock lock(mutex_);
     while (true) {
-      const auto can_begin = [&] { return !exchange_ && room_to_begin(); };
       work_to_do_.wait(lock, [&] { return stopping_ || (number < active_ && (!begun_.empty() || can_begin())); });
       if (stopping_) return;
-      if (begun_.empty()) begin(next_plan());
-      Slot& slot = *begun_.front();
-      const std::int64_t first = slot.rows_taken;
-      const std::int64_t last = std::min(first + kRowsAtOnce, slot.rows);
-      slot.rows_taken = last;
-      if (last == slot.rows) begun_.pop_front();
-      lock.unlock();
-      for (std::int64_t row = first; row < last; ++row) fill(slot, row, sample);
-      lock.lock();
-      slot.rows_left -= last - first;
-      if (slot.rows_left > 0) continue;
-      lock.unlock();
-      finish(slot.filled);
-      lock.lock();
-      slot.ready = true;
-      batch_ready_.notify_one();
+      fill_some(lock, sample);
     }
+  }
+
+  /// A consumer that waits lends a hand with the batch it waits for: waking another thread would take
+  /// longer than filling a few rows.
+  bool can_help(std::uint64_t number) const {
+    return begun_.empty() ? can_begin() && filled_ <= number : begun_.front()->number <= number;
+  }
+
+  /// The next few rows of the first batch that has some. Requires that there are such, or can_begin().
+  void fill_some(std::unique_lock<std::mutex>& lock, Sample& sample) {
+    if (begun_.empty()) begin(next_plan());
+    Slot& slot = *begun_.front();
+    const std::int64_t first = slot.rows_taken;
+    const std::int64_t last = std::min(first + kRowsAtOnce, slot.rows);
+    slot.rows_taken = last;
+    if (last == slot.rows) begun_.pop_front();
+    lock.unlock();
+    fill(slot, first, last, sample);
+    lock.lock();
+    slot.rows_left -= last - first;
+    if (slot.rows_left > 0) return;
+    lock.unlock();
+    finish(slot.filled);
+    lock.lock();
+    slot.ready = true;
+    batch_ready_.notify_one();
   }
 
   /// Where samples come from other ranks: one thread fetches batch after batch for the others.
@@ -218,6 +235,8 @@ class Loader::Worker {
     }
   }
 
+  /// Where samples come from other ranks, only the thread that fetches them begins a batch.
+  bool can_begin() const { return !exchange_ && room_to_begin(); }
   /// The ring has a place that the consumer does not use.
   bool room_to_begin() const { return filled_ + 1 < handed_out_ + static_cast<std::uint64_t>(slots_.size()); }
 
@@ -249,27 +268,38 @@ class Loader::Worker {
     fail(Fault::Comm, "another rank reads no more samples: all ranks must take the same number of batches");
   }
 
-  void fill(Slot& place, std::int64_t row, Sample& sample) const {
-    BatchSlot& slot = place.filled;
-    const Batch& about = slot.batch();
-    std::int64_t id = -1;
+  void fill(Slot& slot, std::int64_t first, std::int64_t last, Sample& sample) const {
+    const Batch& about = slot.filled.batch();
+    std::array<std::int64_t, kRowsAtOnce> ids;
+    for (std::int64_t row = first; row < last; ++row) {
+      ids[static_cast<std::size_t>(row - first)] = order_->at(about.epoch, about.position + about.first + row);
+    }
+    for (std::int64_t row = first; row < last; ++row) {
+      const auto place = static_cast<std::size_t>(row - first);
+      // The next one is on its way from memory while this one is copied.
+      if (!exchange_ && row + 1 < last) dataset_->prefetch(ids[place + 1]);
+      fill_row(slot, row, ids[place], sample);
+    }
+  }
+
+  void fill_row(Slot& slot, std::int64_t row, std::int64_t id, Sample& sample) const {
     try {
-      id = order_->at(about.epoch, about.position + about.first + row);
       if (exchange_)
-        take_arrived(place.arrived.rows[static_cast<std::size_t>(row)], sample);
+        take_arrived(slot.arrived.rows[static_cast<std::size_t>(row)], sample);
       else
         dataset_->read(id, sample);
       try {
-        pipeline_.apply(sample, mix(options_.seed, static_cast<std::uint64_t>(about.epoch)), id);
-        slot.set(row, id, sample);
+        const auto epoch = static_cast<std::uint64_t>(slot.filled.batch().epoch);
+        pipeline_.apply(sample, mix(options_.seed, epoch), id);
+        slot.filled.set(row, id, sample);
       } catch (Error& error) {
         throw error.during("preparing " + dataset_->name(id));
       }
     } catch (const Error& error) {
-      if (options_.on_error == "skip") return slot.skip(row, {dataset_->name(id), error.what()});
-      slot.fail(std::current_exception());
+      if (options_.on_error == "skip") return slot.filled.skip(row, {dataset_->name(id), error.what()});
+      slot.filled.fail(std::current_exception());
     } catch (...) {
-      slot.fail(std::current_exception());
+      slot.filled.fail(std::current_exception());
     }
   }
 
@@ -318,6 +348,7 @@ class Loader::Worker {
   std::deque<Slot*> begun_;   // those with rows that nobody has taken
   Position to_hand_out_;
   std::uint64_t handed_out_ = 0;
+  Sample own_sample_;  // of the consumer, when it helps
 
   int most_ = 1;
   std::atomic<int> active_ = 1;

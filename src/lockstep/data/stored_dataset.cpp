@@ -89,6 +89,15 @@ void StoredDataset::read(std::int64_t sample, Sample& into) const {
   }
 }
 
+void StoredDataset::prefetch(std::int64_t sample) const noexcept {
+  for (const auto& column : index_.columns) {
+    if (column.layout == Column::Layout::Blocks) continue;
+    const Extent extent = column.extent(sample);
+    if (extent.file != kInIndex && extent.length != kAbsent)
+      files_[extent.file]->prefetch(extent.offset, extent.length);
+  }
+}
+
 std::string StoredDataset::key(std::int64_t sample) const {
   return index_.has_keys() ? std::string(index_.key(sample)) : std::to_string(sample);
 }

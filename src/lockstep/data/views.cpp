@@ -17,6 +17,10 @@ class View : public Dataset {
     const auto [dataset, place] = locate(index);
     dataset->read(place, sample);
   }
+  void prefetch(std::int64_t index) const noexcept final {
+    const auto [dataset, place] = locate(index);
+    dataset->prefetch(place);
+  }
   std::string name(std::int64_t index) const final {
     const auto [dataset, place] = locate(index);
     return dataset->name(place);
