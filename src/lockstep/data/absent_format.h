@@ -16,6 +16,11 @@
 
 namespace lockstep::data {
 
+/// "HDF5", "apt install libhdf5-dev"
+[[noreturn]] inline void refuse_without(const std::string& engine, const std::string& remedy) {
+  fail(Fault::Usage, fmt::format("this build is without {}; {} and build again", engine, remedy));
+}
+
 class AbsentFormat final : public Format {
  public:
   /// "HDF5", {".h5"}, "apt install libhdf5-dev"
@@ -23,14 +28,12 @@ class AbsentFormat final : public Format {
       : engine_(std::move(engine)), extensions_(std::move(extensions)), remedy_(std::move(remedy)) {}
 
   std::vector<std::string> extensions() const override { return extensions_; }
-  Index scan(const std::string&, const OpenOptions&) const override { refuse(); }
-  std::unique_ptr<Writer> write(const std::string&, const Schema&, const WriteOptions&) const override { refuse(); }
-
- private:
-  [[noreturn]] void refuse() const {
-    fail(Fault::Usage, fmt::format("this build is without {}; {} and build again", engine_, remedy_));
+  Index scan(const std::string&, const OpenOptions&) const override { refuse_without(engine_, remedy_); }
+  std::unique_ptr<Writer> write(const std::string&, const Schema&, const WriteOptions&) const override {
+    refuse_without(engine_, remedy_);
   }
 
+ private:
   std::string engine_;
   std::vector<std::string> extensions_;
   std::string remedy_;

@@ -313,15 +313,9 @@ TEST(Hdf5, NamesWhatCannotBeAField) {
 // ---- what is written ------------------------------------------------------------------------------
 
 Schema all_fields() {
-  using c10::ScalarType;
-  Schema schema;
-  for (const auto type : {ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
-                          ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64, ScalarType::Half,
-                          ScalarType::Float, ScalarType::Double, ScalarType::BFloat16, ScalarType::Bool}) {
-    schema.push_back({c10::toString(type), Encoding::Values, type, {2, 3}});
-  }
-  schema.push_back({"label", Encoding::Values, ScalarType::Long, {}, {"cat", "dog"}});
-  schema.push_back({"of/group", Encoding::Values, ScalarType::Float, {1}});
+  Schema schema = fields_of_all_types({2, 3});
+  schema.push_back({"label", Encoding::Values, c10::ScalarType::Long, {}, {"cat", "dog"}});
+  schema.push_back({"of/group", Encoding::Values, c10::ScalarType::Float, {1}});
   schema.push_back({"text", Encoding::Text});
   schema.push_back({"raw", Encoding::Raw});
   schema.push_back({"jpg", Encoding::Jpeg});
@@ -405,19 +399,6 @@ TEST(Hdf5, RefusesToWriteWhatItCannotHold) {
 
 // ---- torn files -----------------------------------------------------------------------------------
 
-/// Opens and reads all. Whatever the bytes are, only an Error may come out.
-bool reads(const std::string& path) {
-  std::filesystem::remove(path + ".lsx");
-  try {
-    const auto set = open(path);
-    Sample sample;
-    for (std::int64_t i = 0; i < set->size(); ++i) set->read(i, sample);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 std::string small_file(const Folder& folder) {
   const std::string path = folder / "good.h5";
   const Schema schema = {{"x", Encoding::Values, c10::ScalarType::Float, {3}}, {"t", Encoding::Text}};
@@ -443,12 +424,12 @@ std::string small_old_file(const Folder& folder) {
 }
 
 std::size_t refused_of_changed(const Folder& folder, const std::string& good) {
-  EXPECT_TRUE(reads(folder.write("x.h5", good)));
+  EXPECT_TRUE(reads_all(folder.write("x.h5", good)));
   std::size_t refused = 0;
   for (std::size_t place = 0; place < good.size(); place += 41) {
     std::string bad = good;
     bad[place] = static_cast<char>(bad[place] ^ 0xFF);
-    refused += reads(folder.write("x.h5", bad)) ? 0 : 1;
+    refused += reads_all(folder.write("x.h5", bad)) ? 0 : 1;
   }
   return refused;
 }
@@ -456,9 +437,9 @@ std::size_t refused_of_changed(const Folder& folder, const std::string& good) {
 TEST(Hdf5, CutFilesAreErrors) {
   const Folder folder;
   const std::string good = small_file(folder);
-  ASSERT_TRUE(reads(folder.write("x.h5", good)));
+  ASSERT_TRUE(reads_all(folder.write("x.h5", good)));
   for (std::size_t size = 0; size < good.size(); size += 97) {
-    EXPECT_FALSE(reads(folder.write("x.h5", good.substr(0, size)))) << size << " of " << good.size() << " bytes";
+    EXPECT_FALSE(reads_all(folder.write("x.h5", good.substr(0, size)))) << size << " of " << good.size() << " bytes";
   }
   EXPECT_TRUE(has(message_of([&] { open(folder.write("y.h5", "no such thing")); }), "is no HDF5 file"));
   EXPECT_TRUE(has(message_of([&] { open(folder.write("y.h5", good.substr(0, 900))); }), "truncated"));
