@@ -18,5 +18,19 @@ TEST(AbsentFormat, SaysWhatToInstall) {
   EXPECT_TRUE(has(message_of([&] { format_named("absent").write(path, {}, {}); }, Fault::Usage), wanted));
 }
 
+TEST(AbsentFormat, EveryFormatIsKnownWithoutItsEngine) {
+  for (const std::string name : {"hdf5", "lmdb", "parquet"}) {
+    EXPECT_FALSE(format_named(name).extensions().empty()) << name;
+  }
+  const Folder folder;
+  const auto refused = [&](const std::string& format, const std::string& engine) {
+    const auto message = message_of([&] { format_named(format).write(folder / "x", {}, {}); }, Fault::Usage);
+    EXPECT_TRUE(has(message, "this build is without " + engine)) << message;
+  };
+  if (!LOCKSTEP_HAS_HDF5) refused("hdf5", "HDF5");
+  if (!LOCKSTEP_HAS_LMDB) refused("lmdb", "LMDB");
+  if (!LOCKSTEP_HAS_ARROW) refused("parquet", "Arrow");
+}
+
 }  // namespace
 }  // namespace lockstep::data

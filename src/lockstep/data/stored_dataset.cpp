@@ -95,12 +95,16 @@ std::string StoredDataset::name(std::int64_t sample) const {
 }
 
 std::uint64_t StoredDataset::checksum(std::int64_t sample, Scratch& scratch) const {
-  std::uint64_t hash = 0;
-  for (std::size_t place = 0; place < index_.columns.size(); ++place) {
-    const auto bytes = bytes_of(place, sample, scratch);
-    if (bytes) hash = hash64(as_text(*bytes), hash);
+  try {
+    std::uint64_t hash = 0;
+    for (std::size_t place = 0; place < index_.columns.size(); ++place) {
+      const auto bytes = bytes_of(place, sample, scratch);
+      if (bytes) hash = hash64(as_text(*bytes), hash);
+    }
+    return hash;
+  } catch (Error& error) {
+    throw error.during("reading " + name(sample));
   }
-  return hash;
 }
 
 bool StoredDataset::verify(std::int64_t sample) const {

@@ -101,6 +101,7 @@ struct Packed {
   std::string name;
   std::function<void(hid_t)> filters;
 };
+void PrintTo(const Packed& packed, std::ostream* out) { *out << packed.name; }
 class Chunks : public testing::TestWithParam<Packed> {};
 
 TEST_P(Chunks, AreUnpacked) {
@@ -464,6 +465,7 @@ TEST(Hdf5, CorruptChunksAreNamed) {
     return message_of([&] { open(path); });
   };
   EXPECT_TRUE(has(damaged([](hid_t id) { H5Pset_fletcher32(id); }), "its checksum is"));
+  EXPECT_TRUE(has(damaged([](hid_t id) { H5Pset_fletcher32(id); }), "x.h5: sample 4"));
   EXPECT_TRUE(has(damaged([](hid_t id) { H5Pset_deflate(id, 6); }), "compressed bytes"));
 }
 
