@@ -75,6 +75,10 @@ std::string Format::unpack(const Index& index, const Column&, Bytes) const {
   fail(Fault::Internal, fmt::format("the format {} has no blocks", index.format));
 }
 
+std::string Format::unpack_from(const std::string&, const Index& index, const Column& column, Bytes block) const {
+  return unpack(index, column, block);
+}
+
 IndexedFile scanned_file(const FileBytes& file) {
   return {fs::path(file.path()).filename().string(), file.size(), 0, 0, 0};
 }
@@ -105,6 +109,9 @@ std::string format_of(const std::string& path, const std::string& wanted) {
   if (!wanted.empty()) return format_named(wanted), wanted;
   const auto names = FormatRegistry::instance().names();
   if (fs::is_directory(path)) {
+    for (const auto& name : names) {
+      if (format_named(name).recognises_folder(path)) return name;
+    }
     for (const auto& name : names) {
       if (format_named(name).takes_folders()) return name;
     }

@@ -22,9 +22,10 @@ struct OpenOptions {
   std::int64_t window = 0;  // tokens of a sample, of raw token files
   std::int64_t stride = 0;  // from the start of one window to that of the next; 0: window
   std::string token_type = "uint16";
-  std::string separator;  // of CSV; "": found out
-  bool header = true;     // of CSV: the first line names the columns
-  bool as_kept = false;   // by the index that is kept, though the files changed since: to see what did
+  std::string separator;                 // of CSV; "": found out
+  bool header = true;                    // of CSV: the first line names the columns
+  std::vector<std::string> fields = {};  // of files that hold arrays of different length; empty: all
+  bool as_kept = false;                  // by the index that is kept, though the files changed since: to see what did
 };
 
 struct WriteOptions {
@@ -51,6 +52,8 @@ class Format {
   virtual bool recognises(Bytes) const { return false; }
   /// The source is a folder.
   virtual bool takes_folders() const { return false; }
+  /// The source is this very folder, by what lies in it: asked before takes_folders().
+  virtual bool recognises_folder(const std::string&) const { return false; }
 
   /// Reads the source once and fills in files (see scanned_file), schema, samples, columns, keys and
   /// notes; checksums, sizes and times are the caller's.
@@ -65,6 +68,8 @@ class Format {
   virtual void decode(const Index& index, const Column& column, Bytes bytes, Sample& sample) const;
   /// A block of a column laid out in Blocks: rows one behind the other, or fewer in the last one.
   virtual std::string unpack(const Index& index, const Column& column, Bytes block) const;
+  /// The same for an engine that must open the file itself, the first of the index, which is `path`.
+  virtual std::string unpack_from(const std::string& path, const Index& index, const Column& column, Bytes block) const;
 
   /// Fault::Usage if the format cannot hold such fields, naming one that can.
   virtual std::unique_ptr<Writer> write(const std::string& path, const Schema& schema,

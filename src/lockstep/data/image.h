@@ -28,6 +28,10 @@ struct Image : ImageSize {
 
 bool is_jpeg(Bytes encoded) noexcept;
 bool is_png(Bytes encoded) noexcept;
+/// Jpeg, Png, or Raw for all else.
+inline Encoding encoding_by_magic(Bytes bytes) noexcept {
+  return is_jpeg(bytes) ? Encoding::Jpeg : is_png(bytes) ? Encoding::Png : Encoding::Raw;
+}
 /// Whether this build has the library for Encoding::Jpeg or Encoding::Png.
 bool has_decoder(Encoding encoding) noexcept;
 

@@ -17,6 +17,7 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/paths.h"
+#include "lockstep/core/text.h"
 #include "lockstep/data/on_threads.h"
 #include "lockstep/data/stored_dataset.h"
 #include "lockstep/profile/span.h"
@@ -35,8 +36,8 @@ std::string in_cache(const std::string& folder, const std::string& path) {
 }
 
 std::string words_of(const OpenOptions& options) {
-  return fmt::format("window {} stride {} type {} separator '{}' header {}", options.window, options.stride,
-                     options.token_type, options.separator, options.header);
+  return fmt::format("window {} stride {} type {} separator '{}' header {} fields '{}'", options.window, options.stride,
+                     options.token_type, options.separator, options.header, join(options.fields, ","));
 }
 
 /// Of a file as it lies on the disk.

@@ -54,8 +54,9 @@ Bytes StoredDataset::row_of_block(std::size_t place, std::int64_t sample, Scratc
   const Column& column = index_.columns[place];
   const auto entry = static_cast<std::uint64_t>(sample);
   const std::uint64_t number = entry / column.rows_per_block;
-  const auto block = blocks_.get(
-      {place, number}, [&] { return format_.unpack(index_, column, fetch(column.extents[number], scratch)); });
+  const auto block = blocks_.get({place, number}, [&] {
+    return format_.unpack_from(path_, index_, column, fetch(column.extents[number], scratch));
+  });
   const std::uint64_t offset = entry % column.rows_per_block * column.row_bytes;
   if (offset + column.row_bytes > block->size()) {
     fail(Fault::Data, fmt::format("a block unpacks to {} bytes, too few for this row", block->size()));
@@ -114,12 +115,16 @@ std::string StoredDataset::name(std::int64_t sample) const {
 }
 
 std::uint64_t StoredDataset::checksum(std::int64_t sample, Scratch& scratch) const {
-  std::uint64_t hash = 0;
-  for (std::size_t place = 0; place < index_.columns.size(); ++place) {
-    const auto bytes = bytes_of(place, sample, scratch);
-    if (bytes) hash = hash64(as_text(*bytes), hash);
+  try {
+    std::uint64_t hash = 0;
+    for (std::size_t place = 0; place < index_.columns.size(); ++place) {
+      const auto bytes = bytes_of(place, sample, scratch);
+      if (bytes) hash = hash64(as_text(*bytes), hash);
+    }
+    return hash;
+  } catch (Error& error) {
+    throw error.during("reading " + name(sample));
   }
-  return hash;
 }
 
 bool StoredDataset::verify(std::int64_t sample) const {

@@ -146,4 +146,29 @@ inline void expect_same(const Dataset& actual, const Dataset& wanted) {
   }
 }
 
+/// One of each type, of `shape`.
+inline Schema fields_of_all_types(const std::vector<std::int64_t>& shape) {
+  using c10::ScalarType;
+  Schema schema;
+  for (const auto type : {ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
+                          ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64, ScalarType::Half,
+                          ScalarType::Float, ScalarType::Double, ScalarType::BFloat16, ScalarType::Bool}) {
+    schema.push_back({c10::toString(type), Encoding::Values, type, shape});
+  }
+  return schema;
+}
+
+/// Scans it anew and reads all. For torn files: whatever the bytes are, only an Error may come out.
+inline bool reads_all(const std::string& path) {
+  std::filesystem::remove(path + ".lsx");
+  try {
+    const auto set = open(path);
+    Sample sample;
+    for (std::int64_t i = 0; i < set->size(); ++i) set->read(i, sample);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace lockstep::data
