@@ -128,8 +128,8 @@ void BatchSlot::pad(std::size_t place) {
   const auto stride = static_cast<std::size_t>(longest * row_bytes);
   for (std::size_t row = 0; row < rows.size(); ++row) {
     std::byte* begin = data + row * stride;
-    std::copy(rows[row].begin(), rows[row].end(), begin);
-    std::memset(begin + rows[row].size(), 0, stride - rows[row].size());
+    std::byte* end = std::copy(rows[row].begin(), rows[row].end(), begin);
+    std::fill(end, begin + stride, std::byte{0});
   }
   batch_.tensors[place] = std::move(tensor);
   batch_.lengths[place] = std::move(lengths);

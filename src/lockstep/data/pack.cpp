@@ -142,7 +142,8 @@ DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& name
 PackResult pack(const DatasetPtr& given, const std::string& destination, const PackOptions& options,
                 const std::function<void(std::int64_t samples)>& progress) {
   const DatasetPtr source = choose_fields(given, options.fields);
-  const Format& format = format_named(format_to_write(destination, options.format));
+  const std::string name = format_to_write(destination, options.format);
+  const Format& format = format_named(name);
   const auto shards = shards_of(*source, destination, options);
   std::string fields;
   for (const auto& field : source->schema()) fields += field.text() + "; ";

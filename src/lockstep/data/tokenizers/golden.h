@@ -26,7 +26,8 @@ inline nlohmann::json golden_json() { return nlohmann::json::parse(contents(kGol
 
 inline std::vector<Golden> golden_texts() {
   std::vector<Golden> texts;
-  for (const auto& text : golden_json().at("texts")) {
+  const auto golden = golden_json();
+  for (const auto& text : golden.at("texts")) {
     texts.push_back({text.at("text"), text.at("words_end"), text.at("ids"), text.at("gpt2")});
   }
   return texts;
