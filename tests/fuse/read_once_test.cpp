@@ -1,0 +1,113 @@
+// Four ranks and a shared disk that counts: under cache = "cluster" the job reads every
+// byte once, under "node" every host does, and four readers without a cache four times.
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "background.h"
+#include "lockstep/data/npy_header.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kRecordBytes = 3072;
+/// More of them for figures: READ_ONCE_RECORDS=100000.
+const std::int64_t kRecords = std::getenv("READ_ONCE_RECORDS") ? std::atoll(std::getenv("READ_ONCE_RECORDS")) : 10'000;
+const std::int64_t kBytes = kRecords * kRecordBytes;
+constexpr const char kSpeed[] = "50000000";
+
+class SlowDisk {
+ public:
+  explicit SlowDisk(const fs::path& folder)
+      : mount_(folder / "shared"), counts_(folder / "counts"), real_(folder / "real") {
+    fs::create_directories(mount_);
+    fs::create_directories(real_);
+  }
+  /// False where the kernel or the user cannot mount.
+  bool start() {
+    process_ =
+        std::make_unique<Background>(std::vector<std::string>{LOCKSTEP_SLOW_DISK, real_, mount_, kSpeed, counts_});
+    for (int i = 0; i < 100 && !fs::exists(mount_ / "set.npy"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return fs::exists(mount_ / "set.npy");
+  }
+  /// How many bytes were read in all.
+  std::int64_t stop() {
+    process_->signal(SIGTERM);
+    process_->wait();
+    std::ifstream lines(counts_);
+    std::string name;
+    std::int64_t sum = 0, count = 0;
+    while (lines >> name >> count) sum += count;
+    return sum;
+  }
+  fs::path real() const { return real_; }
+  std::string set() const { return mount_ / "set.npy"; }
+
+ private:
+  fs::path mount_, counts_, real_;
+  std::unique_ptr<Background> process_;
+};
+
+class ReadOnce : public ::testing::Test {
+ protected:
+  ReadOnce() : folder_(fs::path(testing::TempDir()) / ("read_once_" + std::to_string(getpid()))), disk_(folder_) {
+    std::string bytes = data::npy_header(c10::ScalarType::Byte, {kRecords, kRecordBytes});
+    bytes.append(static_cast<std::size_t>(kBytes), 'x');
+    std::ofstream(disk_.real() / "set.npy", std::ios::binary) << bytes;
+  }
+  ~ReadOnce() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> reader(int ranks, const std::string& cache) const {
+    return {LOCKSTEP_PROGRAM, "launch",    "-n",  std::to_string(ranks), "--bind", "none", "--",
+            LOCKSTEP_RESUME,  disk_.set(), "100", "/dev/null",           cache};
+  }
+  /// Bytes read and seconds taken by programs that run beside each other.
+  std::pair<std::int64_t, double> measure(const std::vector<std::vector<std::string>>& commands) {
+    if (!disk_.start()) return {-1, 0};
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::unique_ptr<Background>> all;
+    for (const auto& command : commands) all.push_back(std::make_unique<Background>(command));
+    for (auto& one : all) EXPECT_EQ(one->wait(60), 0) << one->errors();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return {disk_.stop(), seconds};
+  }
+
+  fs::path folder_;
+  SlowDisk disk_;
+};
+
+TEST_F(ReadOnce, ByTheJobAndByTheHost) {
+  for (const char* cache : {"cluster", "node"}) {
+    const auto [bytes, seconds] = measure({reader(4, cache)});
+    if (bytes < 0) GTEST_SKIP() << "FUSE cannot mount here";
+    std::printf("%s: %.3f of the data set, %.2f s\n", cache, static_cast<double>(bytes) / static_cast<double>(kBytes),
+                seconds);
+    EXPECT_GE(bytes, kBytes) << cache;
+    EXPECT_LE(bytes, kBytes * 101 / 100) << cache << ": the index and the heads of files are under 1 %";
+  }
+}
+
+TEST_F(ReadOnce, ByEachReaderWithoutACache) {
+  const auto [bytes, seconds] = measure({4, reader(1, "none")});
+  if (bytes < 0) GTEST_SKIP() << "FUSE cannot mount here";
+  std::printf("four readers: %.3f of the data set, %.2f s\n", static_cast<double>(bytes) / static_cast<double>(kBytes),
+              seconds);
+  EXPECT_GE(bytes, 4 * kBytes);
+}
+
+}  // namespace
+}  // namespace lockstep::test
