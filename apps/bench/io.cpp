@@ -51,16 +51,25 @@ struct Contestant {
   bool running = true;
 };
 
-/// Enough to last about a second for the fastest.
-int batches_of(const std::string& workload, const Options& options) {
+struct Length {
+  int warm_up;
+  int batches;
+};
+
+/// Records: a whole epoch before the one that is timed, so that every page has been met. Images take
+/// long to decode, and nothing is learnt from more of them.
+Length length_of(const std::string& workload, const Options& options) {
   const std::int64_t samples = workload == "images" ? options.data.images : options.data.records;
-  const std::int64_t wanted = workload == "images" ? 60 : 1200;
-  return static_cast<int>(std::clamp<std::int64_t>(samples / options.batch, 1, wanted));
+  const auto epoch = static_cast<int>(std::max<std::int64_t>(1, samples / options.batch));
+  return workload == "images" ? Length{20, std::min(epoch, 60)} : Length{epoch, epoch};
 }
 
 std::vector<std::string> common_arguments(const std::string& workload, const Options& options) {
-  return {"--workload", workload, "--batch",   std::to_string(options.batch),
-          "--warm-up",  "20",     "--batches", std::to_string(batches_of(workload, options))};
+  const auto [warm_up, batches] = length_of(workload, options);
+  return {"--workload", workload,
+          "--batch",    std::to_string(options.batch),
+          "--warm-up",  std::to_string(warm_up),
+          "--batches",  std::to_string(batches)};
 }
 
 std::vector<std::string> joined(std::vector<std::string> front, const std::vector<std::string>& back) {

@@ -93,16 +93,11 @@ class MappedFile final : public FileBytes {
     if (offset > size_ || length > size_ - offset) ends_early(path_, size_, offset, length);
     return {memory_ + offset, length};
   }
-  // The first line of each page, for its translation too; the processor sees the stream from there.
+  // All lines of it up to a page's worth: the processor's own prefetcher would begin anew at each page.
   void prefetch(std::uint64_t offset, std::uint64_t length) const noexcept override {
-    constexpr std::uint64_t kLine = 64, kPage = 4096, kLines = 8;
-    const std::uint64_t end = std::min(size_, offset + length);
-    for (std::uint64_t place = offset; place < std::min(end, offset + kLines * kLine); place += kLine) {
-      __builtin_prefetch(memory_ + place);
-    }
-    for (std::uint64_t page = (offset / kPage + 1) * kPage; page < std::min(end, offset + 4 * kPage); page += kPage) {
-      __builtin_prefetch(memory_ + page);
-    }
+    constexpr std::uint64_t kLine = 64, kMost = 4096;
+    const std::uint64_t end = std::min({size_, offset + length, offset + kMost});
+    for (std::uint64_t place = offset; place < end; place += kLine) __builtin_prefetch(memory_ + place, 0, 2);
   }
 
  private:
@@ -166,8 +161,12 @@ std::shared_ptr<const FileBytes> map_file(const std::string& path) {
 
 std::shared_ptr<const FileBytes> open_file(const std::string& path) {
   if (is_compressed_name(path)) return std::make_shared<DecompressedFile>(path);
-  if (suits_mapping(path)) return std::make_shared<MappedFile>(path);
   return std::make_shared<OpenFile>(path);
+}
+
+std::shared_ptr<const FileBytes> open_array_file(const std::string& path) {
+  if (!is_compressed_name(path) && suits_mapping(path)) return std::make_shared<MappedFile>(path);
+  return open_file(path);
 }
 
 std::shared_ptr<const FileBytes> plain_file(const std::string& path, std::uint64_t size) {

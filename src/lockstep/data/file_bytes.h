@@ -28,10 +28,13 @@ class FileBytes {
 /// Mapped into memory, for a scan that walks through it. A file compressed as a whole (.gz, .bz2,
 /// .xz, .zst) is decompressed into memory.
 std::shared_ptr<const FileBytes> map_file(const std::string& path);
-/// For samples: mapped where the file lies on a disk of the host's own and is small against its memory,
-/// since finding a page costs the kernel more than a small sample's copy; else read range by range.
+/// Read range by range, for samples: what a mapping has touched counts as memory of the process.
 /// Compressed ones as by map_file.
 std::shared_ptr<const FileBytes> open_file(const std::string& path);
+/// For rows of arrays, which cost nothing to decode: mapped where the file lies on a disk of the host's
+/// own and is small against its memory, since finding a page costs the kernel more than the row's
+/// copy. Else as by open_file.
+std::shared_ptr<const FileBytes> open_array_file(const std::string& path);
 /// Opened at each read: for thousands of small files. `size` is what a scan saw.
 std::shared_ptr<const FileBytes> plain_file(const std::string& path, std::uint64_t size);
 

@@ -142,6 +142,7 @@ DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& name
 PackResult pack(const DatasetPtr& given, const std::string& destination, const PackOptions& options,
                 const std::function<void(std::int64_t samples)>& progress) {
   const DatasetPtr source = choose_fields(given, options.fields);
+  check_can_write(destination);
   const std::string name = format_to_write(destination, options.format);
   const Format& format = format_named(name);
   const auto shards = shards_of(*source, destination, options);

@@ -1,5 +1,6 @@
 #include "lockstep/data/stored_dataset.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -21,10 +22,12 @@ constexpr std::size_t kMostOpenFiles = 256;
 std::vector<std::shared_ptr<const FileBytes>> files_of(const std::string& path, const Index& index) {
   const fs::path folder = folder_of(path);
   const bool many = index.files.size() > kMostOpenFiles;
+  const bool arrays = std::all_of(index.columns.begin(), index.columns.end(),
+                                  [](const auto& column) { return column.layout == Column::Layout::Uniform; });
   std::vector<std::shared_ptr<const FileBytes>> files;
   for (const auto& file : index.files) {
     const std::string where = (folder / file.path).string();
-    files.push_back(many ? plain_file(where, file.bytes) : open_file(where));
+    files.push_back(many ? plain_file(where, file.bytes) : arrays ? open_array_file(where) : open_file(where));
   }
   return files;
 }
