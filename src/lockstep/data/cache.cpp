@@ -81,12 +81,14 @@ class Allotment {
  public:
   explicit Allotment(CacheMemory memory) : memory_(std::move(memory)) {}
   CacheMemory take(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 64;
     const CacheMemory part = {{memory_.bytes, memory_.bytes.get() + used_}, bytes};
-    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    used_ += rounded(bytes);
     return part;
   }
-  static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  static std::size_t rounded(std::size_t bytes) {
+    constexpr std::size_t kAlignment = 64;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
  private:
   CacheMemory memory_;

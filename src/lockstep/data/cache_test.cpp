@@ -91,7 +91,7 @@ TEST(Exchange, EverySampleHasOneHolder) {
         const auto held = held_by(samples, ranks, rank);
         ASSERT_EQ(held.first, next);
         next = held.end;
-        for (std::int64_t id = held.first; id < held.end; ++id) ASSERT_EQ(((id + 1) * ranks - 1) / samples, rank);
+        for (std::int64_t id = held.first; id < held.end; ++id) ASSERT_EQ(holder_of(id, samples, ranks), rank);
       }
       ASSERT_EQ(next, samples);
     }
@@ -147,6 +147,16 @@ INSTANTIATE_TEST_SUITE_P(Modes, Cached,
                            return fmt::format("{}_{}", std::get<0>(test.param), std::get<1>(test.param));
                          });
 
+std::unique_ptr<Loader> cluster_loader(const DatasetPtr& set, Communicator& group) {
+  LoaderOptions options;
+  options.batch = 9;
+  options.share = {group.rank(), group.rank() + 1, group.size()};
+  options.exchange = &group;
+  OrderOptions how;
+  how.samples = set->size();
+  return std::make_unique<Loader>(set, make_order("shuffle", how), options);
+}
+
 TEST(Cluster, LoadersEndTogetherAtAnyMoment) {
   const Folder folder;
   const std::string source = folder.write("a.npy", counted_npy(1000, 2));
@@ -154,14 +164,8 @@ TEST(Cluster, LoadersEndTogetherAtAnyMoment) {
     comm::run_ranks(3, [&](Communicator& world) {
       const auto set = open_cached(source, {}, {.cache = "cluster"}, world);
       const auto group = world.duplicate();
-      LoaderOptions options;
-      options.batch = 9;
-      options.share = {world.rank(), world.rank() + 1, 3};
-      options.exchange = group.get();
-      OrderOptions how;
-      how.samples = 1000;
-      Loader loader(set, make_order("shuffle", how), options);
-      for (int i = 0; i < batches; ++i) loader.next();
+      const auto loader = cluster_loader(set, *group);
+      for (int i = 0; i < batches; ++i) loader->next();
       std::this_thread::sleep_for(std::chrono::milliseconds(10 * world.rank()));
     });
   }
@@ -174,15 +178,9 @@ TEST(Cluster, AnErrorOnOneRankIsWhatAllRead) {
     comm::run_ranks(3, [&](Communicator& world) {
       const auto set = open_cached(source, {}, {.cache = "cluster"}, world);
       const auto group = world.duplicate();
-      LoaderOptions options;
-      options.batch = 9;
-      options.share = {world.rank(), world.rank() + 1, 3};
-      options.exchange = group.get();
-      OrderOptions how;
-      how.samples = 1000;
-      Loader loader(set, make_order("shuffle", how), options);
+      const auto loader = cluster_loader(set, *group);
       for (int i = 0; i < 100; ++i) {
-        loader.next();
+        loader->next();
         if (world.rank() == 1 && i == 5) fail(Fault::Data, "label 11 of 10");
       }
     });

@@ -49,6 +49,10 @@ HeldSamples held_by(std::int64_t samples, int ranks, int rank) noexcept {
   return {samples * rank / ranks, samples * (rank + 1) / ranks};
 }
 
+int holder_of(std::int64_t id, std::int64_t samples, int ranks) noexcept {
+  return static_cast<int>(((id + 1) * ranks - 1) / samples);
+}
+
 void take_arrived(Bytes row, Sample& sample) {
   const bool good = row.front() == std::byte{1};
   row = row.subspan(1);
@@ -63,17 +67,6 @@ Exchange::Exchange(const Dataset& dataset, const Order& order, comm::Communicato
   }
 }
 
-Exchange::Placed Exchange::rows_of(std::int64_t rank, std::int64_t count) const {
-  const Share& share = shares_[static_cast<std::size_t>(rank)];
-  return {count * share.begin / share.of, count * share.end / share.of};
-}
-
-int Exchange::holder_of(std::int64_t id) const noexcept {
-  // The rank whose run, cut as held_by cuts, has it.
-  const std::int64_t samples = dataset_.size(), ranks = group_.size();
-  return static_cast<int>(((id + 1) * ranks - 1) / samples);
-}
-
 std::optional<Exchange::Arrived> Exchange::round(const Batch& about, bool stopping) {
   const profile::Span span("exchange samples");
   const int ranks = group_.size(), me = group_.rank();
@@ -81,10 +74,10 @@ std::optional<Exchange::Arrived> Exchange::round(const Batch& about, bool stoppi
   std::vector<int> holders;  // of this rank's rows
   if (!stopping) {
     for (int rank = 0; rank < ranks; ++rank) {
-      const Placed rows = rows_of(rank, about.global_count);
-      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const Share& share = shares_[static_cast<std::size_t>(rank)];
+      for (std::int64_t row = share.first(about.global_count); row < share.last(about.global_count); ++row) {
         const std::int64_t id = order_.at(about.epoch, about.position + row);
-        const int holder = holder_of(id);
+        const int holder = holder_of(id, dataset_.size(), ranks);
         if (rank == me) holders.push_back(holder);
         if (holder == me) append_row(parcels[static_cast<std::size_t>(rank)], dataset_, id, sample_);
       }

@@ -26,6 +26,8 @@ struct HeldSamples {
   std::int64_t end = 0;
 };
 HeldSamples held_by(std::int64_t samples, int ranks, int rank) noexcept;
+/// The rank whose run has the sample `id`.
+int holder_of(std::int64_t id, std::int64_t samples, int ranks) noexcept;
 
 class Exchange {
  public:
@@ -41,13 +43,6 @@ class Exchange {
   std::optional<Arrived> round(const Batch& about, bool stopping);
 
  private:
-  struct Placed {
-    std::int64_t begin = 0;
-    std::int64_t end = 0;
-  };
-  Placed rows_of(std::int64_t rank, std::int64_t count) const;
-  int holder_of(std::int64_t id) const noexcept;
-
   const Dataset& dataset_;
   const Order& order_;
   comm::Communicator& group_;

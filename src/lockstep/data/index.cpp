@@ -129,6 +129,11 @@ Extent Column::extent(std::int64_t entry) const {
   return {first.file, first.offset + static_cast<std::uint64_t>(entry) * apart, first.length};
 }
 
+bool Index::only_arrays() const noexcept {
+  return std::all_of(columns.begin(), columns.end(),
+                     [](const Column& column) { return column.layout == Column::Layout::Uniform; });
+}
+
 void Index::add_key(std::string_view key) {
   keys_ += key;
   key_ends_.push_back(keys_.size());

@@ -68,6 +68,8 @@ struct Index {
   /// Empty if the source has none.
   std::string_view key(std::int64_t sample) const;
   bool has_keys() const noexcept { return !key_ends_.empty(); }
+  /// Nothing but arrays: every column is Uniform.
+  bool only_arrays() const noexcept;
 
   std::string serialize() const;
   /// Fault::Data on anything but what serialize() wrote: every extent lies in its file.

@@ -122,11 +122,6 @@ Index scanned(const std::string& path, const std::string& name, const OpenOption
   return index;
 }
 
-bool needs_no_scan(const Index& index) {
-  return std::all_of(index.columns.begin(), index.columns.end(),
-                     [](const auto& column) { return column.layout == Column::Layout::Uniform; });
-}
-
 }  // namespace
 
 std::string index_file_of(const std::string& path) {
@@ -143,7 +138,7 @@ Index index_of(const std::string& path, const OpenOptions& options) {
   }
   Index index = scanned(path, format, options);
   // Arrays are found without a scan; their checksums wait until somebody asks for them.
-  if (needs_no_scan(index)) return index;
+  if (index.only_arrays()) return index;
   take_checksums(path, index);
   return index;
 }

@@ -157,8 +157,8 @@ class Loader::Worker {
     plan.about.epoch = position.epoch;
     plan.about.position = position.sample;
     plan.about.global_count = count;
-    plan.about.first = count * share.begin / share.of;
-    plan.rows = count * share.end / share.of - plan.about.first;
+    plan.about.first = share.first(count);
+    plan.rows = share.last(count) - plan.about.first;
     plan.after = {position.epoch, position.sample + count};
     return plan;
   }

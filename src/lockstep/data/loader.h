@@ -24,6 +24,10 @@ struct Share {
   std::int64_t begin = 0;
   std::int64_t end = 1;
   std::int64_t of = 1;
+
+  /// Of `count` samples: from this one on, and up to that one.
+  std::int64_t first(std::int64_t count) const noexcept { return count * begin / of; }
+  std::int64_t last(std::int64_t count) const noexcept { return count * end / of; }
 };
 
 /// Where a sequence stands: before this sample.

@@ -22,8 +22,7 @@ constexpr std::size_t kMostOpenFiles = 256;
 std::vector<std::shared_ptr<const FileBytes>> files_of(const std::string& path, const Index& index) {
   const fs::path folder = folder_of(path);
   const bool many = index.files.size() > kMostOpenFiles;
-  const bool arrays = std::all_of(index.columns.begin(), index.columns.end(),
-                                  [](const auto& column) { return column.layout == Column::Layout::Uniform; });
+  const bool arrays = index.only_arrays();
   std::vector<std::shared_ptr<const FileBytes>> files;
   for (const auto& file : index.files) {
     const std::string where = (folder / file.path).string();
