@@ -141,6 +141,12 @@ TEST(Processes, OfWhichOneTakesItsTimeToEnd) {
   EXPECT_TRUE(has(run.errors(), "has not ended, in span 'tidy up' for ")) << run.errors();
 }
 
+TEST(Processes, OfWhichOneEndsBeforeItsLastWordsAreRead) {
+  // Of four ranks, so that the group's memory is large enough to be given back.
+  Background run({LOCKSTEP_PROGRAM, "launch", "-n", "4", "--", LOCKSTEP_MISBEHAVE, "early_end"});
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+}
+
 TEST(Processes, OfWhichTheOutputIsLost) {
   Background run({"sh", "-c", std::string(LOCKSTEP_PROGRAM) + " launch -n 2 -- echo result > /dev/full"});
   EXPECT_EQ(run.wait(), 1);

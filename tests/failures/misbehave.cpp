@@ -74,6 +74,23 @@ void loop(Communicator& world) {
   }
 }
 
+/// The first rank, whose memory the group lies in, ends while the last one stands still in a barrier
+/// that all have come to.
+void end_early(Communicator& world) {
+  const auto group = world.duplicate();
+  const pid_t last = std::stoi(group->gather_bytes(std::to_string(getpid())).back());
+  if (group->rank() == 0) {
+    usleep(300'000);  // until the others wait
+    kill(last, SIGSTOP);
+    if (fork() == 0) {
+      usleep(500'000);
+      kill(last, SIGCONT);
+      _exit(0);
+    }
+  }
+  group->barrier();
+}
+
 const std::map<std::string, Mode> kModes = {
     {"operation", {[](Communicator& world) { world.barrier(); }}},
     {"dtype", {[](Communicator& world) { all_reduce(world, ones(100, at::kInt), ReduceOp::Sum, "gradients"); }}},
@@ -117,6 +134,7 @@ const std::map<std::string, Mode> kModes = {
         usleep(4'000'000);
       },
       [](Communicator&) {}}},
+    {"early_end", {end_early, end_early}},
     {"loop", {loop, loop}},
 };
 

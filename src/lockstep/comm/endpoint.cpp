@@ -66,10 +66,8 @@ Endpoint::~Endpoint() {
   changed_.notify_all();
   segment_->ring(local_rank_);
   if (thread_.joinable()) thread_.join();
-  if (segment_->threads()) {
-    for (Grave& grave : graves_) segment_->keep(std::move(grave.block));
-    for (auto& memory : kept_) segment_->keep(std::move(memory));
-  }
+  // A peer may be in its last collective there.
+  for (Grave& grave : graves_) outlive(std::move(grave.block));
 }
 
 std::shared_ptr<std::byte> Endpoint::allocate(std::size_t bytes) {
@@ -96,11 +94,6 @@ void Endpoint::bury(std::shared_ptr<std::byte> channel, int members) {
     return Channel(grave.block.get(), grave.members).left().load() == static_cast<std::uint32_t>(grave.members);
   });
   graves_.push_back({std::move(channel), members});
-}
-
-void Endpoint::keep(std::shared_ptr<void> memory) {
-  const std::lock_guard lock(graves_mutex_);
-  kept_.push_back(std::move(memory));
 }
 
 void Endpoint::fail_for_all(const std::string& message) const {
@@ -189,17 +182,19 @@ void Endpoint::waits_no_more(Operation& operation) const {
   segment_->status(local_rank_).waiting_for.clear();
 }
 
-void Endpoint::outlive(const at::Tensor& tensor) const {
+void Endpoint::outlive(std::shared_ptr<void> memory) const {
   if (segment_->threads()) {
-    segment_->keep(std::make_shared<at::Tensor>(tensor));
+    segment_->keep(std::move(memory));
     return;
   }
-  // For ever: nobody tells when the network has let go.
+  // For ever: nobody tells when a process or the network has let go.
   static std::mutex mutex;
-  static auto* const kept = new std::vector<at::Tensor>;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
   const std::lock_guard lock(mutex);
-  kept->push_back(tensor);
+  kept->push_back(std::move(memory));
 }
+
+void Endpoint::outlive(const at::Tensor& tensor) const { outlive(std::make_shared<at::Tensor>(tensor)); }
 
 void Endpoint::run(Operation& operation) {
   // Peers that have not heard yet still read what this rank announced last.

@@ -73,11 +73,9 @@ class Endpoint {
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
   /// Keeps the memory of a channel until all its members have left it.
   void bury(std::shared_ptr<std::byte> channel, int members);
-  /// Keeps the memory of `tensor`, of a collective that failed: peers that are threads may still
-  /// be working in it, and between hosts the network. So messages need no other owner for it.
+  /// Keeps memory that a peer or the network may still be working in, beyond the endpoint itself.
+  void outlive(std::shared_ptr<void> memory) const;
   void outlive(const at::Tensor& tensor) const;
-  /// Keeps memory that a peer may still read, to the end of the endpoint.
-  void keep(std::shared_ptr<void> memory);
 
   /// Makes `message` the first cause unless there is one, releases every rank of the run,
   /// and throws the first cause.
@@ -116,7 +114,6 @@ class Endpoint {
   };
   std::mutex graves_mutex_;
   std::vector<Grave> graves_;
-  std::vector<std::shared_ptr<void>> kept_;
 
   std::mutex mutex_;
   std::condition_variable changed_;  // an operation ended, or the thread stopped

@@ -39,7 +39,7 @@ HostGroup::~HostGroup() {
   for (int peer = 0; peer < size_; ++peer) {
     PairState& pair = pairs_[static_cast<std::size_t>(peer)];
     const bool read = channel_.pair(rank_, peer).taken.load(std::memory_order_acquire) >= pair.sent;
-    if (pair.windows && !read) endpoint_->keep(std::move(pair.windows));
+    if (pair.windows && !read) endpoint_->outlive(std::move(pair.windows));
   }
   channel_.left().fetch_add(1);
   if (owner_) endpoint_->bury(std::move(owner_), size_);
@@ -57,7 +57,7 @@ std::unique_ptr<Backend> HostGroup::subgroup(const std::vector<int>& members, co
   try {
     addresses = exchange(std::string(reinterpret_cast<const char*>(&address), sizeof address));
   } catch (...) {
-    if (memory) endpoint_->keep(std::move(memory));  // others may have its address, and meet there
+    if (memory) endpoint_->outlive(std::move(memory));  // others may have its address, and meet there
     throw;
   }
   if (members.empty()) return nullptr;
