@@ -2,6 +2,7 @@
 // also with other ranks and another batch size:
 //   lockstep launch -n 4 -- resume mnist 256 position.txt
 //   lockstep launch -n 3 -- resume mnist 100 position.txt cluster
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -17,11 +18,13 @@ using namespace lockstep;
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    fmt::print(stderr, "use: resume SOURCE BATCH POSITION_FILE [none|node|cluster]\n");
+    fmt::print(stderr, "use: resume SOURCE BATCH POSITION_FILE [none|node|cluster] [ORDER]\n");
     return exit_code::kUsage;
   }
   return comm::run_program(argc, argv, [&](comm::Runtime& runtime) {
     comm::Communicator& world = runtime.world();
+    world.barrier();
+    const auto begin = std::chrono::steady_clock::now();
     data::CacheOptions cache;
     cache.cache = argc > 4 ? argv[4] : "none";
     const auto set = data::open_cached(argv[1], {}, cache, world);
@@ -35,7 +38,7 @@ int main(int argc, char** argv) {
     data::OrderOptions order;
     order.samples = set->size();
     order.seed = 1;
-    data::Loader loader(set, data::make_order("shuffle", order), options);
+    data::Loader loader(set, data::make_order(argc > 5 ? argv[5] : "shuffle", order), options);
 
     while (const data::Batch* batch = loader.next()) {
       std::string ids;
@@ -46,5 +49,7 @@ int main(int argc, char** argv) {
       const auto [epoch, sample] = loader.position();
       if (world.rank() == 0) write_whole(argv[3], fmt::format("{} {}\n", epoch, sample));
     }
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    if (world.rank() == 0) fmt::print(stderr, "epoch: {:.3f} s\n", taken.count());
   });
 }

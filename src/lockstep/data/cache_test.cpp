@@ -68,9 +68,10 @@ TEST(SampleWire, KeepsEveryField) {
   sample.values[0] = value_of(numbers, {2, 2});
   sample.values[1].missing = true;
   sample.values[2] = value_of(text);
-  std::string bytes;
-  append_sample(bytes, sample);
-  append_sample(bytes, sample);
+  const std::size_t length = wire_bytes(sample);
+  std::string bytes(2 * length, '\0');
+  for (const std::size_t place : {std::size_t{0}, length})
+    put_sample(reinterpret_cast<std::byte*>(bytes.data()) + place, sample);
   Bytes rest = as_bytes(bytes);
   Sample again;
   take_sample(rest, again);

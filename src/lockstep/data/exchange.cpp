@@ -1,5 +1,7 @@
 #include "lockstep/data/exchange.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -16,23 +18,6 @@ namespace lockstep::data {
 namespace {
 
 constexpr std::int64_t kStopping = -1;
-
-/// A row on its way: its length, whether it could be read, and the sample or the reason.
-void append_row(std::string& bytes, const Dataset& dataset, std::int64_t id, Sample& sample) {
-  const std::size_t begin = bytes.size();
-  bytes.append(sizeof(std::uint64_t), '\0');
-  try {
-    dataset.read(id, sample);
-    bytes += '\1';
-    append_sample(bytes, sample);
-  } catch (const Error& error) {
-    bytes.resize(begin + sizeof(std::uint64_t));
-    bytes += '\0';
-    bytes += error.what();
-  }
-  const std::uint64_t length = bytes.size() - begin - sizeof length;
-  std::memcpy(bytes.data() + begin, &length, sizeof length);
-}
 
 Bytes take_row(Bytes& bytes) {
   std::uint64_t length = 0;
@@ -60,32 +45,90 @@ void take_arrived(Bytes row, Sample& sample) {
   take_sample(row, sample);
 }
 
-Exchange::Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share)
+Exchange::Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share,
+                   Position start)
     : dataset_(dataset), order_(order), group_(group) {
   for (const auto& text : group.gather_bytes(std::string(reinterpret_cast<const char*>(&share), sizeof share))) {
     std::memcpy(&shares_.emplace_back(), text.data(), sizeof share);
   }
+  reader_ = std::thread([this, start] { read_ahead(start); });
+}
+
+Exchange::~Exchange() {
+  stopping_ = true;
+  reader_.join();
+}
+
+void Exchange::read_ahead(Position start) const {
+  pthread_setname_np(pthread_self(), "lockstep-ahead");
+  Sample sample;
+  for (std::int64_t position = start.sample; position < order_.length() && !stopping_; ++position) {
+    const std::int64_t id = order_.at(start.epoch, position);
+    if (holder_of(id, dataset_.size(), group_.size()) != group_.rank()) continue;
+    try {
+      dataset_.read(id, sample);
+    } catch (const Error&) {  // who wants it will be told
+    }
+  }
+}
+
+at::Tensor Exchange::memory_for(std::size_t bytes) const {
+  const auto size = static_cast<std::int64_t>(bytes);
+  try {
+    return group_.empty({size}, at::kByte);
+  } catch (const Error&) {  // there is no more of that: any other is a copy slower
+    return at::empty({size}, at::kByte);
+  }
+}
+
+/// That many bytes more, in what travels in this round.
+std::byte* Exchange::grow_by(std::size_t bytes) {
+  if (!parcels_.defined() || used_ + bytes > static_cast<std::size_t>(parcels_.numel())) {
+    const at::Tensor larger = memory_for((used_ + bytes) * 3 / 2);
+    if (used_ > 0) std::memcpy(larger.mutable_data_ptr(), parcels_.const_data_ptr(), used_);
+    parcels_ = larger;
+  }
+  auto* const place = static_cast<std::byte*>(parcels_.mutable_data_ptr()) + used_;
+  used_ += bytes;
+  return place;
+}
+
+/// A row on its way: its length, whether it could be read, and the sample or the reason.
+void Exchange::put_row(std::int64_t id) {
+  std::string reason;
+  try {
+    dataset_.read(id, sample_);
+  } catch (const Error& error) {
+    reason = error.what();
+  }
+  const bool good = reason.empty();
+  const std::uint64_t length = 1 + (good ? wire_bytes(sample_) : reason.size());
+  std::byte* place = grow_by(sizeof length + length);
+  std::memcpy(place, &length, sizeof length);
+  place += sizeof length;
+  *place++ = std::byte{good};
+  if (good)
+    put_sample(place, sample_);
+  else
+    std::memcpy(place, reason.data(), reason.size());
 }
 
 std::optional<Exchange::Arrived> Exchange::round(const Batch& about, bool stopping) {
   const profile::Span span("exchange samples");
   const int ranks = group_.size(), me = group_.rank();
-  std::vector<std::string> parcels(static_cast<std::size_t>(ranks));
   std::vector<int> holders;  // of this rank's rows
-  if (!stopping) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      const Share& share = shares_[static_cast<std::size_t>(rank)];
-      for (std::int64_t row = share.first(about.global_count); row < share.last(about.global_count); ++row) {
-        const std::int64_t id = order_.at(about.epoch, about.position + row);
-        const int holder = holder_of(id, dataset_.size(), ranks);
-        if (rank == me) holders.push_back(holder);
-        if (holder == me) append_row(parcels[static_cast<std::size_t>(rank)], dataset_, id, sample_);
-      }
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks), stopping ? kStopping : 0);
+  used_ = 0;
+  for (int rank = 0; rank < ranks && !stopping; ++rank) {
+    const Share& share = shares_[static_cast<std::size_t>(rank)];
+    const std::size_t before = used_;
+    for (std::int64_t row = share.first(about.global_count); row < share.last(about.global_count); ++row) {
+      const std::int64_t id = order_.at(about.epoch, about.position + row);
+      const int holder = holder_of(id, dataset_.size(), ranks);
+      if (rank == me) holders.push_back(holder);
+      if (holder == me) put_row(id);
     }
-  }
-  std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks));
-  for (std::size_t rank = 0; rank < sent.size(); ++rank) {
-    sent[rank] = stopping ? kStopping : static_cast<std::int64_t>(parcels[rank].size());
+    sent[static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(used_ - before);
   }
   const auto announced = at::tensor(sent, at::kLong), expected = at::empty({ranks}, at::kLong);
   group_.all_to_all(expected, announced, {}, {}, {.name = "samples ahead"}).wait();
@@ -93,12 +136,11 @@ std::optional<Exchange::Arrived> Exchange::round(const Batch& about, bool stoppi
   const std::vector<std::int64_t> received(sizes, sizes + ranks);
   if (stopping || std::find(received.begin(), received.end(), kStopping) != received.end()) return std::nullopt;
 
-  const auto out = at::empty({std::accumulate(sent.begin(), sent.end(), std::int64_t{0})}, at::kByte);
-  auto* place = out.mutable_data_ptr<std::uint8_t>();
-  for (const auto& parcel : parcels) place = std::copy(parcel.begin(), parcel.end(), place);
+  grow_by(0);
   Arrived arrived;
   arrived.memory = at::empty({std::accumulate(received.begin(), received.end(), std::int64_t{0})}, at::kByte);
-  group_.all_to_all(arrived.memory, out, sent, received, {.name = "samples"}).wait();
+  const auto parcels = parcels_.narrow(0, 0, static_cast<std::int64_t>(used_));
+  group_.all_to_all(arrived.memory, parcels, sent, received, {.name = "samples"}).wait();
 
   std::vector<Bytes> from;
   const auto* begin = static_cast<const std::byte*>(arrived.memory.const_data_ptr());

@@ -6,8 +6,10 @@
 // for the same batches in the same order, from one thread each.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -31,8 +33,10 @@ int holder_of(std::int64_t id, std::int64_t samples, int ranks) noexcept;
 
 class Exchange {
  public:
-  /// All ranks of `group` together.
-  Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share);
+  /// All ranks of `group` together. What this rank holds is read from the disk meanwhile, in the order in
+  /// which it is wanted from `start` on.
+  Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share, Position start);
+  ~Exchange();
 
   /// This rank's rows of one batch, as they came.
   struct Arrived {
@@ -43,11 +47,20 @@ class Exchange {
   std::optional<Arrived> round(const Batch& about, bool stopping);
 
  private:
+  void read_ahead(Position start) const;
+  void put_row(std::int64_t id);
+  at::Tensor memory_for(std::size_t bytes) const;
+  std::byte* grow_by(std::size_t bytes);
+
   const Dataset& dataset_;
   const Order& order_;
   comm::Communicator& group_;
   std::vector<Share> shares_;  // by rank
   Sample sample_;
+  at::Tensor parcels_;  // of the round, in memory that ranks of the host read in place
+  std::size_t used_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread reader_;
 };
 
 /// The sample that a row of Arrived holds; an Error if its holder could not read it.

@@ -75,7 +75,7 @@ class Loader::Worker {
     const int most = options_.threads > 0 ? options_.threads : std::max(1, fair_threads(1) - 1);
     active_ = options_.threads > 0 ? most : std::max(1, most / 2);
     if (options_.exchange != nullptr) {
-      exchange_.emplace(*dataset_, *order_, *options_.exchange, options_.share);
+      exchange_.emplace(*dataset_, *order_, *options_.exchange, options_.share, options_.start);
       threads_.emplace_back([this] { carry(); });
     }
     for (int number = 0; number < most; ++number) threads_.emplace_back([this, number] { work(number); });

@@ -9,9 +9,14 @@ namespace {
 
 constexpr std::uint64_t kMissing = UINT64_MAX;
 
+void put(std::byte*& place, const void* from, std::size_t count) noexcept {
+  if (count > 0) std::memcpy(place, from, count);
+  place += count;
+}
+
 template <class Number>
-void append(std::string& bytes, Number number) {
-  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+void put_number(std::byte*& place, Number number) noexcept {
+  put(place, &number, sizeof number);
 }
 
 Bytes take(Bytes& bytes, std::uint64_t count) {
@@ -30,14 +35,23 @@ Number take_number(Bytes& bytes) {
 
 }  // namespace
 
-void append_sample(std::string& bytes, const Sample& sample) {
-  append(bytes, static_cast<std::uint32_t>(sample.values.size()));
+std::size_t wire_bytes(const Sample& sample) noexcept {
+  std::size_t bytes = sizeof(std::uint32_t);
   for (const auto& value : sample.values) {
-    append(bytes, value.missing ? kMissing : std::uint64_t{value.bytes.size()});
+    bytes += sizeof(std::uint64_t);
+    if (!value.missing) bytes += sizeof(std::uint32_t) + value.shape.size() * sizeof(std::int64_t) + value.bytes.size();
+  }
+  return bytes;
+}
+
+void put_sample(std::byte* place, const Sample& sample) noexcept {
+  put_number(place, static_cast<std::uint32_t>(sample.values.size()));
+  for (const auto& value : sample.values) {
+    put_number(place, value.missing ? kMissing : std::uint64_t{value.bytes.size()});
     if (value.missing) continue;
-    append(bytes, static_cast<std::uint32_t>(value.shape.size()));
-    for (const auto size : value.shape) append(bytes, size);
-    bytes.append(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
+    put_number(place, static_cast<std::uint32_t>(value.shape.size()));
+    for (const auto size : value.shape) put_number(place, size);
+    put(place, value.bytes.data(), value.bytes.size());
   }
 }
 
