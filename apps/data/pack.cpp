@@ -11,6 +11,7 @@
 #include "data/source_options.h"
 #include "json_text.h"
 #include "lockstep/core/text.h"
+#include "lockstep/data/transformed.h"
 #include "progress.h"
 
 namespace lockstep::apps {
@@ -23,12 +24,14 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep pack images/ train.tar --shard-size 256MiB train-00000.tar, train-00001.tar, ...
   lockstep pack mnist mnist.h5 --compression deflate
   lockstep pack 'part-*.csv' all.npz --fields x,y
+  lockstep pack corpus.txt corpus.tokens --transform 'tokenise text tokenizer=bytes type=uint16'
 A pack that was interrupted goes on when the same command is given again.)";
 
 struct Options {
   SourceOptions from;
   std::string destination;
   std::string shard_size;
+  std::vector<std::string> transforms;
   data::PackOptions pack;
   bool json = false;
 };
@@ -38,7 +41,8 @@ void run(Options options) {
   options.pack.identity = fs::exists(options.from.source)
                               ? fs::absolute(options.from.source).lexically_normal().string()
                               : options.from.source;
-  const auto source = data::open(options.from.source, options.from.open);
+  for (const auto& step : options.transforms) options.pack.identity += "\n" + step;
+  const auto source = data::transformed(data::open(options.from.source, options.from.open), options.transforms);
   data::PackResult result;
   {
     Progress progress("packing", "samples", source->size());
@@ -73,6 +77,10 @@ void add_pack(CLI::App& app) {
   command->add_option("--compression", options->pack.write.compression, "What the format offers, e.g. deflate");
   command->add_option("--level", options->pack.write.level, "Of the compression");
   command->add_option("--fields", options->pack.fields, "Only these, in this order")->delimiter(',');
+  command
+      ->add_option("--transform", options->transforms,
+                   "Before it is written, once or several times: 'resize image size=64'")
+      ->allow_extra_args(false);
   command->add_flag("--json", options->json, "For scripts");
   command->callback([options] { run(*options); });
 }

@@ -47,6 +47,7 @@ bool take_missing_checksums(const Options& options) {
 
 void run(Options options) {
   options.from.open.as_kept = true;
+  options.from.open.checksums = true;
   const bool first_time = take_missing_checksums(options);
   const auto set = data::open(options.from.source, options.from.open);
   std::vector<Finding> findings;

@@ -95,17 +95,13 @@ class Allotment {
   std::size_t used_ = 0;
 };
 
-/// The indices of all files, as the first rank read or made them. Checksums stay where they are.
+/// The indices of all files, as the first rank read or made them.
 std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenOptions& options,
                               comm::Communicator& group) {
   std::vector<Index> indices;
   for (const auto& path : paths) {
     std::string bytes;
-    if (group.rank() == 0) {
-      Index index = index_of(path, options);
-      index.checksums.clear();
-      bytes = index.serialize();
-    }
+    if (group.rank() == 0) bytes = index_of(path, options).serialize();
     indices.push_back(Index::parse(group.broadcast_bytes(bytes, 0)));
   }
   return indices;

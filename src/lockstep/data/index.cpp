@@ -2,73 +2,41 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
+#include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
+#include "lockstep/data/decompress.h"
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/data/index_tables.h"
 
 namespace lockstep::data {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMagic = "LSINDEX1";
+constexpr std::string_view kMagic = "LSINDEX2";
 
-// ---- the tables behind the head, in native order: the file belongs to the machines of one site ----
-
-template <class Element>
-void append(std::string& bytes, const std::vector<Element>& table) {
-  static_assert(std::is_trivially_copyable_v<Element>);
-  const std::uint64_t count = table.size();
-  bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
-  bytes.append(reinterpret_cast<const char*>(table.data()), count * sizeof(Element));
-}
-
-void append(std::string& bytes, std::string_view text) {
-  append(bytes, std::vector<std::uint64_t>{text.size()});
-  bytes.append(text);
-}
-
-/// Without the padding of Extent.
-std::vector<std::uint64_t> flat(const std::vector<Extent>& extents) {
-  std::vector<std::uint64_t> numbers;
-  numbers.reserve(extents.size() * 3);
-  for (const auto& extent : extents) numbers.insert(numbers.end(), {extent.file, extent.offset, extent.length});
-  return numbers;
-}
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-  std::string_view take(std::uint64_t count) {
-    if (count > bytes_.size()) torn();
-    const auto part = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return part;
-  }
-  std::vector<std::uint64_t> numbers() {
-    std::uint64_t count = 0;
-    std::memcpy(&count, take(sizeof count).data(), sizeof count);
-    if (count > bytes_.size() / sizeof(std::uint64_t)) torn();
-    std::vector<std::uint64_t> table(count);
-    if (count > 0) std::memcpy(table.data(), take(count * sizeof(std::uint64_t)).data(), count * sizeof(std::uint64_t));
-    return table;
-  }
-  std::string_view text() {
-    const auto length = numbers();
-    if (length.size() != 1) torn();
-    return take(length[0]);
-  }
-  bool empty() const noexcept { return bytes_.empty(); }
-  [[noreturn]] static void torn() { fail(Fault::Data, "the index cannot be read"); }
-
- private:
-  std::string_view bytes_;
+/// Before the tables, which are packed. In native order: the file belongs to the machines of one site.
+struct Front {
+  char magic[8];
+  std::uint64_t packed_bytes;
+  std::uint64_t plain_bytes;
+  std::uint64_t hash;  // of the packed bytes
 };
+static_assert(sizeof(Front) == Index::kFrontBytes);
+/// Of deflate: 258 bytes from two bits.
+constexpr std::uint64_t kBestRatio = 1032;
+
+Front front_of(std::string_view bytes) {
+  Front front{};
+  if (!bytes.starts_with(kMagic) || bytes.size() < sizeof front) fail_torn_index();
+  std::memcpy(&front, bytes.data(), sizeof front);
+  if (front.plain_bytes / kBestRatio > front.packed_bytes) fail_torn_index();
+  return front;
+}
 
 /// Leaves fractions out: one where a size is due has no value as an integer, which is no Error but anything.
 bool whole_numbers_only(int, json::parse_event_t event, json& value) {
@@ -83,7 +51,7 @@ void check_extent(const Index& index, const Extent& extent) {
                                                                 : 0;
   const bool known = extent.file == kInIndex || extent.file < index.files.size();
   const bool fits = extent.offset <= size && extent.length <= size - extent.offset;
-  if (!known || (extent.length != kAbsent && !fits)) Reader::torn();
+  if (!known || (extent.length != kAbsent && !fits)) fail_torn_index();
 }
 
 /// Its entries as one extent, from the first byte of the first to the last byte of the last.
@@ -94,28 +62,28 @@ void check_uniform(const Index& index, const Column& column, std::uint64_t sampl
   const bool impossible = all.length == kAbsent ||
                           (samples > 0 && __builtin_mul_overflow(step, samples - 1, &to_last)) ||
                           __builtin_add_overflow(all.length, to_last, &all.length) || all.length == kAbsent;
-  if (impossible) Reader::torn();
+  if (impossible) fail_torn_index();
   if (samples > 0) check_extent(index, all);
 }
 
 void check_column(const Index& index, const Column& column) {
   const auto samples = static_cast<std::uint64_t>(index.samples);
-  if (column.fields.empty() || column.rows_per_block == 0) Reader::torn();
+  if (column.fields.empty() || column.rows_per_block == 0) fail_torn_index();
   for (const auto field : column.fields) {
-    if (field >= index.schema.size()) Reader::torn();
+    if (field >= index.schema.size()) fail_torn_index();
   }
   if (column.layout == Column::Layout::Uniform) {
-    if (column.extents.size() != 1) Reader::torn();
+    if (column.extents.size() != 1) fail_torn_index();
     return check_uniform(index, column, samples);
   }
   const bool blocks = column.layout == Column::Layout::Blocks;
   const std::uint64_t entries =
       blocks ? samples / column.rows_per_block + (samples % column.rows_per_block != 0) : samples;
-  if (column.extents.size() != entries) Reader::torn();
+  if (column.extents.size() != entries) fail_torn_index();
   std::uint64_t block_bytes = std::min(column.rows_per_block, samples);
-  if (blocks && __builtin_mul_overflow(block_bytes, column.row_bytes, &block_bytes)) Reader::torn();
+  if (blocks && __builtin_mul_overflow(block_bytes, column.row_bytes, &block_bytes)) fail_torn_index();
   for (const auto& extent : column.extents) {
-    if (blocks && extent.length == kAbsent) Reader::torn();
+    if (blocks && extent.length == kAbsent) fail_torn_index();
     check_extent(index, extent);
   }
 }
@@ -161,24 +129,29 @@ std::string Index::serialize() const {
                                {"row_bytes", column.row_bytes},
                                {"how", column.how}});
   }
-  std::string bytes(kMagic);
+  std::string tables;
   // A file's name may be any bytes; as JSON text it must be replaced by something.
-  append(bytes, std::string_view(head.dump(-1, ' ', false, json::error_handler_t::replace)));
-  append(bytes, inline_bytes);
-  append(bytes, keys_);
-  append(bytes, key_ends_);
-  append(bytes, checksums);
-  for (const auto& column : columns) append(bytes, flat(column.extents));
-  append(bytes, std::vector<std::uint64_t>{hash64(bytes)});
-  return bytes;
+  append_text(tables, head.dump(-1, ' ', false, json::error_handler_t::replace));
+  append_text(tables, inline_bytes);
+  append_text(tables, keys_);
+  append_ends(tables, key_ends_);
+  for (const auto& column : columns) append_extents(tables, column.extents);
+  constexpr int kLevel = 6;
+  const std::string packed = deflate_raw(as_bytes(tables), kLevel);
+  Front front = {{}, packed.size(), tables.size(), hash64(packed)};
+  std::memcpy(front.magic, kMagic.data(), sizeof front.magic);
+  return std::string(reinterpret_cast<const char*>(&front), sizeof front) + packed;
 }
 
+std::uint64_t Index::bytes_after(std::string_view front) { return front_of(front).packed_bytes; }
+
 Index Index::parse(std::string_view bytes) {
-  constexpr std::size_t kTail = 2 * sizeof(std::uint64_t);
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + kTail) Reader::torn();
-  Reader tail(bytes.substr(bytes.size() - kTail));
-  if (tail.numbers() != std::vector<std::uint64_t>{hash64(bytes.substr(0, bytes.size() - kTail))}) Reader::torn();
-  Reader reader(bytes.substr(kMagic.size(), bytes.size() - kMagic.size() - kTail));
+  const Front front = front_of(bytes);
+  const std::string_view packed = bytes.substr(sizeof front);
+  if (packed.size() != front.packed_bytes || hash64(packed) != front.hash) fail_torn_index();
+  std::string tables(front.plain_bytes, '\0');
+  inflate_raw(as_bytes(packed), std::as_writable_bytes(std::span(tables)));
+  TableReader reader(as_bytes(tables));
   const auto head = json::parse(reader.text(), whole_numbers_only, false);
   Index index;
   try {
@@ -193,7 +166,7 @@ Index Index::parse(std::string_view bytes) {
       Column column;
       column.fields = one.at("fields").get<std::vector<std::uint32_t>>();
       const int layout = one.at("layout");
-      if (layout < 0 || layout > static_cast<int>(Column::Layout::Blocks)) Reader::torn();
+      if (layout < 0 || layout > static_cast<int>(Column::Layout::Blocks)) fail_torn_index();
       column.layout = static_cast<Column::Layout>(layout);
       column.step = one.at("step");
       column.rows_per_block = one.at("rows_per_block");
@@ -202,32 +175,33 @@ Index Index::parse(std::string_view bytes) {
       index.columns.push_back(std::move(column));
     }
   } catch (const json::exception&) {
-    Reader::torn();
+    fail_torn_index();
   }
   index.inline_bytes = reader.text();
   index.keys_ = reader.text();
-  index.key_ends_ = reader.numbers();
-  index.checksums = reader.numbers();
-  for (auto& column : index.columns) {
-    const auto numbers = reader.numbers();
-    if (numbers.size() % 3 != 0) Reader::torn();
-    column.extents.reserve(numbers.size() / 3);
-    for (std::size_t i = 0; i < numbers.size(); i += 3) {
-      if (numbers[i] > UINT32_MAX) Reader::torn();
-      column.extents.push_back({static_cast<std::uint32_t>(numbers[i]), numbers[i + 1], numbers[i + 2]});
-    }
-  }
-  if (!reader.empty() || index.samples < 0) Reader::torn();
+  index.key_ends_ = reader.ends(index.keys_.size());
+  for (auto& column : index.columns) column.extents = reader.extents();
+  if (!reader.empty() || index.samples < 0) fail_torn_index();
   const auto samples = static_cast<std::size_t>(index.samples);
-  if (!index.checksums.empty() && index.checksums.size() != samples) Reader::torn();
-  if (!index.key_ends_.empty() && index.key_ends_.size() != samples) Reader::torn();
-  std::uint64_t before = 0;
-  for (const auto end : index.key_ends_) {
-    if (end < before || end > index.keys_.size()) Reader::torn();
-    before = end;
-  }
+  if (!index.key_ends_.empty() && index.key_ends_.size() != samples) fail_torn_index();
   for (const auto& column : index.columns) check_column(index, column);
   return index;
+}
+
+std::string Index::serialize_checksums() const {
+  std::string bytes(reinterpret_cast<const char*>(checksums.data()), checksums.size() * sizeof checksums[0]);
+  const std::uint64_t hash = hash64(bytes);
+  return bytes.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+}
+
+void Index::parse_checksums(std::string_view bytes) {
+  std::uint64_t hash = 0;
+  const std::size_t table = static_cast<std::size_t>(samples) * sizeof checksums[0];
+  if (bytes.size() != table + sizeof hash) fail_torn_index();
+  std::memcpy(&hash, bytes.data() + table, sizeof hash);
+  if (hash64(bytes.substr(0, table)) != hash) fail_torn_index();
+  checksums.resize(static_cast<std::size_t>(samples));
+  if (table > 0) std::memcpy(checksums.data(), bytes.data(), table);
 }
 
 }  // namespace lockstep::data

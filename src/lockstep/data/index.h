@@ -60,7 +60,7 @@ struct Index {
   Schema schema;
   std::int64_t samples = 0;
   std::vector<Column> columns;
-  std::vector<std::uint64_t> checksums;  // hash64 of a sample's bytes, by sample; empty: not taken yet
+  std::vector<std::uint64_t> checksums;  // hash64 of a sample's bytes, by sample; empty: not taken, or not read
   std::string inline_bytes;              // values that lie in no file, such as the class of a folder
   std::string notes;                     // the format's own, e.g. how a CSV file is separated
 
@@ -71,9 +71,16 @@ struct Index {
   /// Nothing but arrays: every column is Uniform.
   bool only_arrays() const noexcept;
 
+  /// All but the checksums, which only few want to read.
   std::string serialize() const;
   /// Fault::Data on anything but what serialize() wrote: every extent lies in its file.
   static Index parse(std::string_view bytes);
+  /// How many bytes of serialize() follow the first kFrontBytes.
+  static std::uint64_t bytes_after(std::string_view front);
+  static constexpr std::size_t kFrontBytes = 32;
+
+  std::string serialize_checksums() const;
+  void parse_checksums(std::string_view bytes);
 
  private:
   std::string keys_;  // one behind the other

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <istream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -76,12 +76,23 @@ bool fresh(const std::string& path, const Index& index, const std::string& forma
          format_named(format).unchanged(path, index);
 }
 
-std::optional<Index> kept(const std::string& file) {
+std::string take(std::istream& in, std::uint64_t bytes) {
+  std::string text(bytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+std::optional<Index> kept(const std::string& file, bool with_checksums) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) return std::nullopt;
-  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::error_code unreadable;
+  const std::uint64_t size = fs::file_size(file, unreadable);
+  if (!in || unreadable) return std::nullopt;
   try {
-    return Index::parse(bytes);
+    const std::string front = take(in, Index::kFrontBytes);
+    Index index = Index::parse(front + take(in, std::min(Index::bytes_after(front), size)));
+    if (with_checksums && in.peek() != std::ifstream::traits_type::eof()) index.parse_checksums(take(in, size));
+    return index;
   } catch (const Error&) {
     log().info("{} cannot be read; the source is scanned again", file);
     return std::nullopt;
@@ -89,7 +100,7 @@ std::optional<Index> kept(const std::string& file) {
 }
 
 void keep(const std::string& path, const Index& index) {
-  const std::string bytes = index.serialize();
+  const std::string bytes = index.serialize() + index.serialize_checksums();
   try {
     return write_whole(beside(path), bytes);
   } catch (const Error&) {  // a folder of somebody else
@@ -134,7 +145,8 @@ std::string index_file_of(const std::string& path) {
 Index index_of(const std::string& path, const OpenOptions& options) {
   const std::string format = format_of(path, options.format);
   if (const std::string file = index_file_of(path); !file.empty()) {
-    if (auto index = kept(file); index && fresh(path, *index, format, options)) return std::move(*index);
+    if (auto index = kept(file, options.checksums); index && fresh(path, *index, format, options))
+      return std::move(*index);
   }
   Index index = scanned(path, format, options);
   // Arrays are found without a scan; their checksums wait until somebody asks for them.

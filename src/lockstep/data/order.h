@@ -35,10 +35,14 @@ struct SampleGroup {
 struct OrderOptions {
   std::int64_t samples = 0;  // of the data set
   std::uint64_t seed = 0;
-  std::int64_t block = 1024;             // consecutive samples that are read together, of "blocked"
-  std::int64_t window = 16;              // blocks that are shuffled with each other, of "blocked"
-  std::vector<SampleGroup> groups = {};  // of "mix": sets and their weights; of "balanced": classes
-  std::int64_t length = 0;               // of an epoch of "mix"; 0: as many as there are samples
+  // Of "blocked": consecutive samples that are read together, and blocks that are shuffled with each other.
+  // Of "by_length": samples of like length that come together (a multiple of the batch), and blocks among
+  // which they are dealt out anew in every epoch.
+  std::int64_t block = 1024;
+  std::int64_t window = 16;
+  std::vector<std::int64_t> lengths = {};  // of "by_length", of all samples (see lengths_of)
+  std::vector<SampleGroup> groups = {};    // of "mix": sets and their weights; of "balanced": classes
+  std::int64_t length = 0;                 // of an epoch of "mix"; 0: as many as there are samples
 };
 
 using OrderRegistry = Registry<std::unique_ptr<Order>(const OrderOptions& options)>;

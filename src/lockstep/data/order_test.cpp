@@ -72,11 +72,12 @@ TEST(Permutation, PutsEveryNumberEverywhereAlikeOften) {
 }
 
 TEST(Order, EveryEpochHoldsEverySampleOnce) {
-  for (const char* name : {"sequential", "shuffle", "blocked"}) {
+  for (const char* name : {"sequential", "shuffle", "blocked", "by_length"}) {
     for (const std::int64_t samples : {1, 2, 9, 10, 11, 100, 1001}) {
       for (const std::int64_t window : {1, 3}) {
         OrderOptions options;
         options.samples = samples;
+        for (std::int64_t i = 0; i < samples; ++i) options.lengths.push_back(i * i % 17);
         options.seed = 4;
         options.block = 10;
         options.window = window;

@@ -163,14 +163,20 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
       progress(shard.count);
   }
   journal.begin();
-  on_threads(
-      static_cast<std::int64_t>(to_do.size()),
-      [&](std::int64_t number, Sample&) {
-        const Shard& shard = *to_do[static_cast<std::size_t>(number)];
-        const auto writer = format.write(shard.path, source->schema(), options.write);
-        write_shard(*source, shard, *writer, progress);
-      },
-      1);
+  try {
+    on_threads(
+        static_cast<std::int64_t>(to_do.size()),
+        [&](std::int64_t number, Sample&) {
+          const Shard& shard = *to_do[static_cast<std::size_t>(number)];
+          const auto writer = format.write(shard.path, source->schema(), options.write);
+          write_shard(*source, shard, *writer, progress);
+        },
+        1);
+  } catch (...) {
+    const bool some = std::any_of(shards.begin(), shards.end(), [](const Shard& one) { return fs::exists(one.path); });
+    if (!some) journal.end();  // there is nothing to go on from
+    throw;
+  }
   journal.end();
   result.samples = source->size();
   return result;

@@ -1,20 +1,8 @@
 #include "lockstep/data/protobuf_reader.h"
 
-namespace lockstep::data {
+#include "lockstep/data/varint.h"
 
-std::optional<std::uint64_t> take_varint(Bytes& bytes) noexcept {
-  std::uint64_t number = 0;
-  for (std::size_t place = 0; place < bytes.size() && place < 10; ++place) {
-    const auto byte = std::to_integer<std::uint64_t>(bytes[place]);
-    if (place == 9 && byte > 1) return std::nullopt;
-    number |= (byte & 0x7F) << 7 * place;
-    if (byte < 0x80) {
-      bytes = bytes.subspan(place + 1);
-      return number;
-    }
-  }
-  return std::nullopt;
-}
+namespace lockstep::data {
 
 bool ProtobufReader::take(std::uint64_t length) noexcept {
   if (length > rest_.size()) return false;

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "lockstep/data/sample.h"
 
@@ -42,8 +41,5 @@ class ProtobufReader {
   std::uint64_t varint_ = 0;
   Bytes bytes_;
 };
-
-/// Takes one from the front of `bytes`; nothing if it is cut short or longer than 64 bits.
-std::optional<std::uint64_t> take_varint(Bytes& bytes) noexcept;
 
 }  // namespace lockstep::data

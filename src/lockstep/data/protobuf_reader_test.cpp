@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/data/file_bytes.h"
+#include "lockstep/data/varint.h"
 
 namespace lockstep::data {
 namespace {

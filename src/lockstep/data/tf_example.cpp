@@ -8,6 +8,7 @@
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/protobuf_reader.h"
 #include "lockstep/data/utf8.h"
+#include "lockstep/data/varint.h"
 
 namespace lockstep::data {
 namespace {
@@ -92,11 +93,6 @@ class Gatherer {
 };
 
 // ---- writing ------------------------------------------------------------------------------------
-
-void append_varint(std::string& message, std::uint64_t number) {
-  for (; number >= 0x80; number >>= 7) message += static_cast<char>(number | 0x80);
-  message += static_cast<char>(number);
-}
 
 void append_field(std::string& message, std::uint32_t number, std::string_view bytes) {
   append_varint(message, number << 3 | static_cast<std::uint32_t>(Wire::Sized));

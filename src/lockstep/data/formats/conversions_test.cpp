@@ -104,7 +104,8 @@ void PrintTo(const Conversion& conversion, std::ostream* out) {
 class Conversions : public ::testing::TestWithParam<Conversion> {};
 
 /// Every sample has a checksum, and it is right.
-void expect_verified(const std::string& path, const OpenOptions& options) {
+void expect_verified(const std::string& path, OpenOptions options) {
+  options.checksums = true;
   auto index = index_of(path, options);
   if (index.checksums.empty()) take_checksums(path, index);
   const auto set = open(path, options);

@@ -7,7 +7,6 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/log.h"
-#include "lockstep/data/array_rows.h"
 #include "lockstep/data/format.h"
 
 namespace lockstep::data {
@@ -45,23 +44,28 @@ Windows windows_of(std::int64_t tokens, const OpenOptions& options) {
 
 class TokenWriter final : public Writer {
  public:
-  TokenWriter(const std::string& path, const Schema& schema) : rows_(schema), file_(checked(path)) {}
+  TokenWriter(const std::string& path, const Schema& schema) : file_(checked(path, schema)) {}
 
-  void add(const std::string&, const Sample& sample) override { file_.write(as_text(rows_.bytes(sample))); }
+  void add(const std::string&, const Sample& sample) override { file_.write(as_text(sample.values.at(0).bytes)); }
   void finish() override { file_.commit(); }
 
  private:
   /// Before the file is made.
-  const std::string& checked(const std::string& path) const {
-    const Field& field = rows_.field();
+  static const std::string& checked(const std::string& path, const Schema& schema) {
+    if (schema.size() != 1) {
+      fail(Fault::Usage,
+           fmt::format("a token file holds one field, but there are {}; choose one with --fields", schema.size()));
+    }
+    const Field& field = schema[0];
     const bool type = field.type == ScalarType::UInt16 || field.type == ScalarType::UInt32;
-    if (!type || field.shape.size() != 1) {
-      fail(Fault::Usage, fmt::format("a token file holds uint16 or uint32 in one dim, not {}; use npy", field.text()));
+    if (field.encoding != Encoding::Values || !type || field.shape.size() != 1) {
+      fail(Fault::Usage, fmt::format("a token file holds uint16 or uint32 in one dim, not {}; use npy, or for text "
+                                     "--transform 'tokenise {} tokenizer=bytes type=uint16'",
+                                     field.text(), field.name));
     }
     return path;
   }
 
-  ArrayRows rows_;
   WholeFile file_;
 };
 

@@ -56,6 +56,18 @@ TEST_F(Transforms, CropCutsInside) {
   EXPECT_TRUE(has(message_of([&] { applied({"crop image size=5"}); }), "4 x 4 is smaller than the crop of 5 x 5"));
 }
 
+TEST_F(Transforms, ResizeTakesTheMeanOfWhatAPixelCovers) {
+  const auto smaller = image(applied({"resize image size=1"}));
+  EXPECT_EQ(output_[0].shape, (std::vector<std::int64_t>{1, 1, 2}));
+  EXPECT_EQ(smaller, (std::vector<std::uint8_t>{15, 16}));
+  EXPECT_EQ(image(applied({"resize image size=4"})), pixels_);
+  applied({"center_crop image height=2 width=4", "resize image shorter=3"});
+  EXPECT_EQ(output_[0].shape, (std::vector<std::int64_t>{3, 6, 2}));
+  EXPECT_EQ(image(applied({"resize image height=2 width=8"})).size(), 2U * 8 * 2);
+  EXPECT_TRUE(has(message_of([&] { applied({"resize image"}); }, Fault::Usage), "needs a size"));
+  EXPECT_TRUE(has(message_of([&] { applied({"resize image size=4 shorter=4"}); }, Fault::Usage), "needs a size"));
+}
+
 TEST_F(Transforms, NormalisePutsChannelsFirst) {
   const auto sample = applied({"normalise image mean=0.5,0 std=0.5,1"});
   const auto floats = numbers_of<float>(sample.values[0]);
