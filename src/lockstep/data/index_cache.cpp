@@ -126,10 +126,7 @@ Index scanned(const std::string& path, const std::string& name, const OpenOption
   index.format = name;
   index.asked = words_of(options);
   const std::string folder = folder_of(path);
-  for (auto& file : index.files) {
-    file = described(folder, file);
-    file.fingerprint = fingerprint(folder, file);
-  }
+  for (auto& file : index.files) file = described(folder, file);
   return index;
 }
 
@@ -163,6 +160,7 @@ void take_checksums(const std::string& path, Index& index) {
     checksums[static_cast<std::size_t>(number)] = dataset.checksum(number, sample.scratch);
   });
   index.checksums = std::move(checksums);
+  for (auto& file : index.files) file.fingerprint = fingerprint(folder_of(path), file);
   keep(path, index);
 }
 

@@ -107,7 +107,8 @@ class Loader::Worker {
       const profile::Span span("wait for data");
       const auto begin = Clock::now();
       const auto ready = [&] { return slot.number == number && slot.ready; };
-      while (!ready() && !exchange_ended_) {
+      const auto never_comes = [&] { return exchange_ended_ && filled_ <= number; };
+      while (!ready() && !never_comes()) {
         if (can_help(number))
           fill_some(lock, own_sample_);
         else
