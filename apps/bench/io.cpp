@@ -113,23 +113,10 @@ void add_bench_io(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("io", "Batches a second beside PyTorch's DataLoader and WebDataset");
   command->footer(kExamples);
-  command->add_option("--images", options->data.images, "JPEGs of 64 x 64")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--records", options->data.records, "Records of 3 KiB")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--folder", options->data.folder, "Where the data is made; by default in the cache folder");
-  command->add_option("--batch", options->batch, "Samples of a batch")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_io_options(*command, options->data, options->batch, options->rounds);
   command->add_option("--peers", options->peers, "torch, webdataset or none")->delimiter(',')->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds over all participants")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
   options->files.add_options(*command);
   command->callback([options] { run(*options); });
-  add_bench_io_worker(bench);
 }
 
 }  // namespace lockstep::apps

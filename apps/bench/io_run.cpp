@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "bench/worker.h"
@@ -19,13 +20,27 @@ struct Length {
 };
 
 /// Records: a whole epoch before the one that is timed, so that every page has been met. Images take
-/// long to decode, and nothing is learnt from more of them.
+/// long to decode, and nothing is learnt from more of them. Of fewer than a loader has ready when the
+/// clock starts, nothing is learnt either.
 Length length_of(const std::string& workload, std::int64_t samples, std::int64_t batch) {
-  const auto epoch = static_cast<int>(std::max<std::int64_t>(1, samples / batch));
-  return workload == "images" ? Length{20, std::min(epoch, 60)} : Length{epoch, epoch};
+  constexpr int kFewest = 20, kMostOfImages = 60;
+  const int epoch = std::max(kFewest, static_cast<int>(samples / batch));
+  return workload == "images" ? Length{kFewest, std::min(epoch, kMostOfImages)} : Length{epoch, epoch};
 }
 
 }  // namespace
+
+void add_io_options(CLI::App& command, IoData& data, std::int64_t& batch, int& rounds) {
+  command.add_option("--images", data.images, "JPEGs of 64 x 64")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--records", data.records, "Records of 3 KiB")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--folder", data.folder, "Where the data is made; by default in the cache folder");
+  command.add_option("--batch", batch, "Samples of a batch")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--rounds", rounds, "Rounds over all participants")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
+Workload io_workload(const std::string& name) { return {name, 1, 1, 0}; }
 
 std::vector<std::string> io_arguments(const std::string& workload, std::int64_t samples, std::int64_t batch) {
   const auto [warm_up, batches] = length_of(workload, samples, batch);
@@ -53,10 +68,11 @@ void run_io(Contestant& contestant, Report& report) {
   // Per thousand samples, so that runs of different length compare.
   constexpr std::int64_t kSamples = 1000;
   const double samples = result["samples"].get<double>();
-  Series& series = report.series(contestant.participant, {contestant.workload, 1, 1, 0});
+  Series& series = report.series(contestant.participant, io_workload(contestant.workload));
   series.seconds.push_back(result["seconds"].get<double>() / samples * static_cast<double>(kSamples));
   series.samples_per_call = kSamples;
   series.peak_pss_bytes = std::max(series.peak_pss_bytes.value_or(0), result["pss_bytes"].get<std::int64_t>());
+  if (result.contains("open_s")) series.open_seconds.push_back(result["open_s"].get<double>());
 }
 
 double samples_per_s(const Series& series) {
