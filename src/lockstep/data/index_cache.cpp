@@ -115,10 +115,7 @@ Index scanned(const std::string& path, const std::string& name, const OpenOption
   index.format = name;
   index.asked = words_of(options);
   const std::string folder = folder_of(path);
-  for (auto& file : index.files) {
-    file = described(folder, file);
-    file.fingerprint = fingerprint(folder, file);
-  }
+  for (auto& file : index.files) file = described(folder, file);
   return index;
 }
 
@@ -151,6 +148,8 @@ void take_checksums(const std::string& path, Index& index) {
     checksums[static_cast<std::size_t>(number)] = dataset.checksum(number, sample.scratch);
   });
   index.checksums = std::move(checksums);
+  // Only of an index that is kept: an array that is opened should cost a shared disk its head alone.
+  for (auto& file : index.files) file.fingerprint = fingerprint(folder_of(path), file);
   keep(path, index);
 }
 
