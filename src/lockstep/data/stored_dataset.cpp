@@ -34,7 +34,7 @@ std::size_t most_open_files() {
 std::vector<std::shared_ptr<const FileBytes>> files_of(const std::string& path, const Index& index,
                                                        std::size_t together) {
   const fs::path folder = folder_of(path);
-  const bool arrays = index.only_arrays();
+  const bool arrays = index.only_rows();
   const bool many = index.files.size() > kMostOpenFiles || together > (arrays ? kMostMappedFiles : most_open_files());
   std::vector<std::shared_ptr<const FileBytes>> files;
   for (const auto& file : index.files) {
