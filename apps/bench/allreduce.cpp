@@ -1,10 +1,6 @@
-// `lockstep bench allreduce`: ours and the peers in the same run. Every participant
-// is a program of its own, started anew in each round, so that noise and the
-// placement of processes hit all alike.
+// `lockstep bench allreduce`: ours and the peers in the same run.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +11,7 @@
 #include "bench/peers.h"
 #include "bench/report.h"
 #include "bench/report_files.h"
+#include "bench/rounds.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
 #include "bench/worker.h"
@@ -28,10 +25,7 @@
 namespace lockstep::apps {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr double kRunTimeout_s = 120;
-constexpr double kInstallTimeout_s = 1800;  // the largest fetches a torch
 
 struct Options {
   int ranks = 2;
@@ -40,12 +34,6 @@ struct Options {
   std::vector<std::int64_t> bytes;  // what `sizes` says
   std::vector<std::string> peers = peer_names();
   ReportFiles files;
-};
-
-struct Contestant {
-  Participant participant;
-  std::vector<std::string> command;  // the items are appended
-  bool running = true;
 };
 
 /// Calls a round: many of what is quick, so that the first milliseconds of a process do
@@ -83,16 +71,6 @@ std::vector<std::int64_t> checked_sizes(const std::vector<std::string>& sizes, i
   return all;
 }
 
-std::vector<std::string> checked_peers(const std::vector<std::string>& peers) {
-  if (peers == std::vector<std::string>{"none"}) return {};
-  for (const auto& peer : peers) {
-    if (std::find(peer_names().begin(), peer_names().end(), peer) == peer_names().end()) {
-      fail(Fault::Usage, fmt::format("unknown peer '{}'{}", peer, proposal(peer, peer_names())));
-    }
-  }
-  return peers;
-}
-
 Contestant ours(const std::string& variant, int ranks) { return {{kOurs, variant}, worker_command(variant, ranks)}; }
 
 Contestant ceiling(int ranks) {
@@ -110,21 +88,9 @@ std::vector<std::string> settings_of(const std::string& peer) {
 std::vector<Contestant> contestants(const Options& options, Report& report) {
   std::vector<Contestant> all = {ours("in_place", options.ranks), ours("staged", options.ranks),
                                  ceiling(options.ranks)};
-  const fs::path folder = peers_folder();
-  for (const auto& peer : options.peers) {
-    if (folder.empty()) {
-      report.skip(peer, "benchmarks/peers of the source tree was not found");
-      continue;
-    }
-    fmt::print("preparing {}\n", peer);
-    std::fflush(stdout);
-    const auto installed = run_process({folder / "install", peer}, kInstallTimeout_s);
-    if (installed.exit_code != 0) {
-      report.skip(peer, reason_of(installed));
-      continue;
-    }
+  for (const auto& peer : install_peers(options.peers, "install", report)) {
     for (const auto& setting : settings_of(peer)) {
-      all.push_back({{setting, ""}, {folder / "run", setting, std::to_string(options.ranks)}});
+      all.push_back({{setting, ""}, {peers_folder() / "run", setting, std::to_string(options.ranks)}});
     }
   }
   return all;
@@ -154,27 +120,13 @@ void run_once(Contestant& contestant, const Options& options, Report& report) {
   report.skip(contestant.participant.who, reason_of(outcome));
 }
 
-void measure(const Options& options, Report& report) {
-  auto all = contestants(options, report);
-  LiveTable table(stdout);
-  for (int round = 1; round <= options.rounds; ++round) {
-    for (auto& contestant : all) {
-      if (!contestant.running) continue;
-      table.update(report, fmt::format("round {} of {}: {}", round, options.rounds, label(contestant.participant)));
-      run_once(contestant, options, report);
-    }
-    // Nobody always follows the same neighbour.
-    std::rotate(all.begin(), all.begin() + 1, all.end());
-  }
-  table.clear();
-}
-
 void run(Options options) {
-  options.peers = checked_peers(options.peers);
+  options.peers = checked_peers(options.peers, peer_names());
   options.bytes = checked_sizes(options.sizes, options.ranks);
   options.files.check();
   Report report("allreduce");
-  measure(options, report);
+  run_rounds(contestants(options, report), options.rounds, report,
+             [&](Contestant& contestant) { run_once(contestant, options, report); });
   const std::string title =
       fmt::format("all-reduce, float32 sum, {} rank{}", options.ranks, options.ranks == 1 ? "" : "s");
   fmt::print("{}\n{}", title, full_table(report));

@@ -10,6 +10,8 @@ void add_bench(CLI::App& app) {
   add_bench_allreduce_worker(*bench);
   add_bench_calibrate(*bench);
   add_bench_io(*bench);
+  add_bench_formats(*bench);
+  add_bench_io_worker(*bench);
 }
 
 }  // namespace lockstep::apps

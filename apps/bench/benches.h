@@ -11,8 +11,9 @@ void add_bench_allreduce(CLI::App& bench);
 /// One rank of ours in `bench allreduce`; hidden, started by it through `lockstep launch`.
 void add_bench_allreduce_worker(CLI::App& bench);
 void add_bench_calibrate(CLI::App& bench);
+void add_bench_formats(CLI::App& bench);
 void add_bench_io(CLI::App& bench);
-/// Our part of `bench io`; hidden, started by it.
+/// Our part of `bench io` and `bench formats`; hidden, started by them.
 void add_bench_io_worker(CLI::App& bench);
 
 }  // namespace lockstep::apps

@@ -74,23 +74,18 @@ void make_images(const IoData& io) {
   data::pack(photographs, io.tar(), options, [&](std::int64_t count) { progress.add(count); });
 }
 
+/// Shards, and one file per image as people have them.
 void make_copies(const IoData& io) {
   const auto images = data::open(io.tar());
   Progress progress("making copies of it", "images", 2 * io.images);
-  data::PackOptions options;
-  options.shard_samples = (io.images + IoData::kShards - 1) / IoData::kShards;
-  data::pack(images, io.tar(), options, [&](std::int64_t count) { progress.add(count); });
-  // One file per image, as people have them.
-  const std::string aside = io.images_folder() + ".part";
-  data::Sample sample;
-  for (int number = 0; number < IoData::kClasses; ++number) fs::create_directories(fmt::format("{}/{}", aside, number));
-  for (std::int64_t i = 0; i < images->size(); ++i) {
-    images->read(i, sample);
-    std::ofstream(fmt::format("{}/{}/{}.jpg", aside, i % IoData::kClasses, images->key(i)), std::ios::binary)
-        << data::as_text(sample.values[0].bytes);
-    progress.add(1);
-  }
-  fs::rename(aside, io.images_folder());
+  const auto copy = [&](const std::string& path, const data::PackOptions& options) {
+    data::pack(images, path, options, [&](std::int64_t count) { progress.add(count); });
+  };
+  data::PackOptions shards, folder;
+  shards.shard_samples = (io.images + IoData::kShards - 1) / IoData::kShards;
+  folder.format = "folder";
+  copy(io.tar(), shards);
+  copy(io.images_folder(), folder);
 }
 
 void make_records(const IoData& io) {
@@ -118,11 +113,19 @@ void read_through(const std::string& path) {
 
 }  // namespace
 
-void IoData::prepare() const {
+void IoData::prepare_sources() const {
   fs::create_directories(folder);
   if (!fs::exists(tar())) make_images(*this);
-  if (!fs::exists(images_folder())) make_copies(*this);
   if (!fs::exists(npy())) make_records(*this);
+}
+
+void IoData::prepare() const {
+  prepare_sources();
+  if (!fs::exists(images_folder())) make_copies(*this);
+  warm();
+}
+
+void IoData::warm() const {
   for (const auto& file : fs::recursive_directory_iterator(folder)) {
     if (file.is_regular_file()) read_through(file.path());
   }

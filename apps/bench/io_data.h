@@ -1,6 +1,6 @@
 // apps/bench/io_data.h
 //
-// The files that the input benchmark reads, the same for us and the peers: made once
+// The files that the input benchmarks read, the same for us and the peers: made once
 // in a folder, and found there by the next run.
 #pragma once
 
@@ -24,9 +24,14 @@ struct IoData {
   std::string shards() const { return folder + "/images-*.tar"; }
   std::string images_folder() const { return folder + "/images"; }
   std::string npy() const { return folder + "/records.npy"; }
+  std::string record_files() const { return folder + "/records-npy"; }
 
-  /// Makes what is not there, saying so. Then reads it all, so that it lies in the page cache.
+  /// Makes tar() and npy() where they are not there, saying so.
+  void prepare_sources() const;
+  /// And the copies that peers read. Then warm().
   void prepare() const;
+  /// Reads all of the folder, so that it lies in the page cache.
+  void warm() const;
 };
 
 }  // namespace lockstep::apps

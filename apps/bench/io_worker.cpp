@@ -1,5 +1,5 @@
-// Our part of `bench io`, as a process of its own so that its memory can be told: reads
-// batches, and says how long each took and what memory that cost.
+// Our part of the input benchmarks, as a process of its own so that its memory can be told:
+// reads batches, and says how long that took and what memory it cost.
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "bench/benches.h"
 #include "bench/io_data.h"
+#include "lockstep/core/error.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/open.h"
 
@@ -28,6 +29,11 @@ struct Options {
   int threads = 0;
 };
 
+/// A slow source is not read to the end: what a batch takes is known by then.
+constexpr double kMostSeconds = 2;
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
 /// This process's share of what it has mapped, in bytes.
 std::int64_t proportional_set_size() {
   std::ifstream file("/proc/self/smaps_rollup");
@@ -39,29 +45,52 @@ std::int64_t proportional_set_size() {
   return 0;
 }
 
+/// What formats call it differs.
+std::string jpeg_field(const data::Schema& schema) {
+  for (const auto& field : schema) {
+    if (field.encoding == data::Encoding::Jpeg) return field.name;
+  }
+  fail(Fault::Data, "no field holds JPEGs; remove the folder of the benchmark's data, so that it is made anew");
+}
+
+struct Read {
+  std::int64_t samples = 0;
+  double seconds = 0;
+};
+
+Read read(data::Loader& loader, int batches) {
+  Read read;
+  const auto begin = Clock::now();
+  for (int i = 0; i < batches && read.seconds < kMostSeconds; ++i) {
+    const data::Batch* batch = loader.next();
+    if (batch == nullptr) batch = loader.next();  // behind the end of an epoch the next one begins
+    read.samples += batch->count();
+    read.seconds = since(begin);
+  }
+  return read;
+}
+
 void run(const Options& options) {
   const std::int64_t before = proportional_set_size();
+  const auto begin = Clock::now();
+  const auto set = data::open(options.path);
+  const double open_s = since(begin);
   data::LoaderOptions how;
   how.batch = options.batch;
   how.threads = options.threads;
-  if (options.workload == "images") how.transforms = {fmt::format("decode jpg size={}", IoData::kImageSize)};
-  const auto set = data::open(options.path);
+  if (options.workload == "images")
+    how.transforms = {fmt::format("decode {} size={}", jpeg_field(set->schema()), IoData::kImageSize)};
   data::OrderOptions order;
   order.samples = set->size();
   order.seed = 1;
   data::Loader loader(set, data::make_order("shuffle", order), how);
-  const auto next = [&] {
-    const data::Batch* batch = loader.next();
-    return batch != nullptr ? batch : loader.next();  // behind the end of an epoch the next one begins
-  };
-  for (int i = 0; i < options.warm_up; ++i) next();
-  std::int64_t samples = 0;
-  const auto begin = Clock::now();
-  for (int i = 0; i < options.batches; ++i) samples += next()->count();
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  fmt::print("{}\n",
-             nlohmann::json{{"samples", samples}, {"seconds", seconds}, {"pss_bytes", proportional_set_size() - before}}
-                 .dump());
+  read(loader, options.warm_up);
+  const Read timed = read(loader, options.batches);
+  const nlohmann::json result = {{"samples", timed.samples},
+                                 {"seconds", timed.seconds},
+                                 {"open_s", open_s},
+                                 {"pss_bytes", proportional_set_size() - before}};
+  fmt::print("{}\n", result.dump());
 }
 
 }  // namespace
@@ -69,7 +98,7 @@ void run(const Options& options) {
 void add_bench_io_worker(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("io-worker", "Our part of the input benchmark");
-  command->group("");  // hidden: only `bench io` starts it
+  command->group("");  // hidden: only benchmarks start it
   command->add_option("path", options->path)->required();
   command->add_option("--workload", options->workload)->required();
   command->add_option("--batch", options->batch);

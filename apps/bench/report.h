@@ -12,6 +12,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "disk_use.h"
+
 namespace lockstep::apps {
 
 inline constexpr const char* kOurs = "lockstep";
@@ -44,6 +46,8 @@ struct Series {
   std::vector<double> seconds;
   std::optional<std::int64_t> samples_per_call;
   std::optional<std::int64_t> peak_pss_bytes;
+  std::optional<DiskUse> disk = {};       // of what was read
+  std::vector<double> open_seconds = {};  // until it could be read
 };
 
 /// Mean of the two middle values of an even number. Requires a value.

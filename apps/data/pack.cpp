@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "data/source_options.h"
+#include "disk_use.h"
 #include "json_text.h"
 #include "lockstep/core/text.h"
 #include "lockstep/data/transformed.h"
@@ -48,8 +49,7 @@ void run(Options options) {
     Progress progress("packing", "samples", source->size());
     result = data::pack(source, options.destination, options.pack, [&](std::int64_t count) { progress.add(count); });
   }
-  std::uintmax_t bytes = 0;
-  for (const auto& file : result.files) bytes += fs::is_regular_file(file) ? fs::file_size(file) : 0;
+  const std::int64_t bytes = disk_use(result.files).bytes;
   if (options.json) {
     fmt::print("{}", json_text({{"samples", result.samples},
                                 {"files", result.files},
@@ -58,7 +58,7 @@ void run(Options options) {
     return;
   }
   fmt::print("{} samples in {} file{}, {}: {}{}\n", result.samples, result.files.size(),
-             result.files.size() == 1 ? "" : "s", format_bytes(static_cast<std::int64_t>(bytes)), result.files.front(),
+             result.files.size() == 1 ? "" : "s", format_bytes(bytes), result.files.front(),
              result.files.size() == 1 ? "" : " …");
   if (result.shards_found > 0) fmt::print("{} of them were there already\n", result.shards_found);
 }

@@ -1,10 +1,12 @@
 // `lockstep data`, `pack` and `bench io`, as a user calls them.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -105,6 +107,51 @@ TEST_F(DataCommands, BenchReportsBothWorkloads) {
   for (const auto& row : report["rows"]) {
     EXPECT_GT(row["samples_per_s"], 0.0);
     EXPECT_TRUE(row.contains("peak_pss_bytes"));
+  }
+}
+
+TEST_F(DataCommands, BenchReportsEveryFormat) {
+  const std::vector<std::string> command = {
+      "bench", "formats",  "--images", "12",       "--records",  "30",     "--batch",
+      "4",     "--rounds", "1",        "--folder", *this / "io", "--json", *this / "formats.json"};
+  const auto first = run(command);
+  ASSERT_EQ(first.code, 0) << first.errors;
+  const auto made = fs::last_write_time(*this / "io/records.tar");
+  const auto second = run(command);
+  ASSERT_EQ(second.code, 0) << second.errors;
+  EXPECT_EQ(fs::last_write_time(*this / "io/records.tar"), made) << "made again, though it was there";
+  std::ifstream file(*this / "formats.json");
+  const auto report = json::parse(file);
+  std::set<std::string> seen;
+  for (const auto& row : report["rows"]) {
+    const std::string workload = row["case"], format = row["variant"];
+    seen.insert(workload + " " + format);
+    const bool per_sample = row["who"] == "file-per-sample";
+    EXPECT_EQ(row["files"], !per_sample ? 1 : workload == "images" ? 12 : 30) << row;
+    EXPECT_GE(row["file_bytes"], workload == "images" ? 12 * 500 : 30 * 3072) << row;
+    EXPECT_GT(row["disk_bytes"], 0) << row;
+    EXPECT_GT(row["open_s"], 0.0) << row;
+    EXPECT_GT(row["samples_per_s"], 0.0) << row;
+  }
+  // Two rows of records are npy: one file, and one per sample.
+  EXPECT_EQ(report["rows"].size(), seen.size() + 1);
+  EXPECT_EQ(report["ratios"].size(), report["rows"].size() - 2) << "every format beside one file per sample";
+  for (const auto& skipped : report["skipped"]) {
+    EXPECT_FALSE(skipped["reason"].get<std::string>().empty());
+    seen.insert(skipped["who"]);
+  }
+  // Each format was read, or says why not.
+  for (const auto& registered : json::parse(run({"list", "--json"}).output)) {
+    if (registered["kind"] != "format") continue;
+    for (const char* workload : {"images ", "records "}) {
+      EXPECT_EQ(seen.count(workload + registered["name"].get<std::string>()), 1U) << registered << report;
+    }
+  }
+  for (const char* surely : {"images folder", "images tar", "images zip", "images tfrecord", "records npy",
+                             "records npz", "records idx", "records csv", "records tar"}) {
+    EXPECT_TRUE(std::any_of(report["rows"].begin(), report["rows"].end(), [&](const json& row) {
+      return row["case"].get<std::string>() + " " + row["variant"].get<std::string>() == surely;
+    })) << surely;
   }
 }
 

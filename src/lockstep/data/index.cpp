@@ -76,7 +76,8 @@ void check_column(const Index& index, const Column& column) {
     if (column.extents.size() != 1) fail_torn_index();
     return check_uniform(index, column, samples);
   }
-  const bool blocks = column.layout == Column::Layout::Blocks;
+  const bool chunks = column.layout == Column::Layout::Chunks;
+  const bool blocks = column.layout == Column::Layout::Blocks || chunks;
   const std::uint64_t entries =
       blocks ? samples / column.rows_per_block + (samples % column.rows_per_block != 0) : samples;
   if (column.extents.size() != entries) fail_torn_index();
@@ -84,6 +85,7 @@ void check_column(const Index& index, const Column& column) {
   if (blocks && __builtin_mul_overflow(block_bytes, column.row_bytes, &block_bytes)) fail_torn_index();
   for (const auto& extent : column.extents) {
     if (blocks && extent.length == kAbsent) fail_torn_index();
+    if (chunks && extent.length < block_bytes) fail_torn_index();
     check_extent(index, extent);
   }
 }
@@ -92,6 +94,11 @@ void check_column(const Index& index, const Column& column) {
 
 Extent Column::extent(std::int64_t entry) const {
   if (layout == Layout::Table) return extents[static_cast<std::size_t>(entry)];
+  if (layout == Layout::Chunks) {
+    const auto row = static_cast<std::uint64_t>(entry);
+    const Extent& chunk = extents[row / rows_per_block];
+    return {chunk.file, chunk.offset + row % rows_per_block * row_bytes, row_bytes};
+  }
   const Extent& first = extents[0];
   const std::uint64_t apart = step == 0 ? first.length : step;
   return {first.file, first.offset + static_cast<std::uint64_t>(entry) * apart, first.length};
@@ -100,6 +107,12 @@ Extent Column::extent(std::int64_t entry) const {
 bool Index::only_arrays() const noexcept {
   return std::all_of(columns.begin(), columns.end(),
                      [](const Column& column) { return column.layout == Column::Layout::Uniform; });
+}
+
+bool Index::only_rows() const noexcept {
+  return std::all_of(columns.begin(), columns.end(), [](const Column& column) {
+    return column.layout == Column::Layout::Uniform || column.layout == Column::Layout::Chunks;
+  });
 }
 
 void Index::add_key(std::string_view key) {
@@ -166,7 +179,7 @@ Index Index::parse(std::string_view bytes) {
       Column column;
       column.fields = one.at("fields").get<std::vector<std::uint32_t>>();
       const int layout = one.at("layout");
-      if (layout < 0 || layout > static_cast<int>(Column::Layout::Blocks)) fail_torn_index();
+      if (layout < 0 || layout > static_cast<int>(Column::Layout::Chunks)) fail_torn_index();
       column.layout = static_cast<Column::Layout>(layout);
       column.step = one.at("step");
       column.rows_per_block = one.at("rows_per_block");

@@ -31,16 +31,17 @@ struct Column {
     Uniform,  // entry i lies at offset + i * step of extents[0]
     Table,    // entry i is extents[i]
     Blocks,   // entry i is row i % rows_per_block of what block extents[i / rows_per_block] unpacks to
+    Chunks,   // entry i is row i % rows_per_block of extents[i / rows_per_block] as it lies there
   };
   std::vector<std::uint32_t> fields;  // places in the schema
   Layout layout = Layout::Table;
   std::vector<Extent> extents;
   std::uint64_t step = 0;            // of Uniform, from one entry to the next; 0: as long as an entry is
-  std::uint64_t rows_per_block = 1;  // of Blocks
-  std::uint64_t row_bytes = 0;       // of Blocks, unpacked
+  std::uint64_t rows_per_block = 1;  // of Blocks and Chunks
+  std::uint64_t row_bytes = 0;       // of Blocks, unpacked, and Chunks
   std::string how;                   // how its bytes are packed, in words of the format's own
 
-  /// Of Uniform and Table.
+  /// Of all but Blocks.
   Extent extent(std::int64_t entry) const;
 };
 
@@ -70,6 +71,8 @@ struct Index {
   bool has_keys() const noexcept { return !key_ends_.empty(); }
   /// Nothing but arrays: every column is Uniform.
   bool only_arrays() const noexcept;
+  /// Nothing but rows of arrays that are read as they lie: every column is Uniform or Chunks.
+  bool only_rows() const noexcept;
 
   /// All but the checksums, which only few want to read.
   std::string serialize() const;

@@ -160,6 +160,7 @@ void take_checksums(const std::string& path, Index& index) {
     checksums[static_cast<std::size_t>(number)] = dataset.checksum(number, sample.scratch);
   });
   index.checksums = std::move(checksums);
+  // Only of an index that is kept: an array that is opened should cost a shared disk its head alone.
   for (auto& file : index.files) file.fingerprint = fingerprint(folder_of(path), file);
   keep(path, index);
 }

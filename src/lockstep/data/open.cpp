@@ -42,7 +42,7 @@ DatasetPtr open_files(const std::vector<std::string>& paths, const OpenOptions& 
   std::vector<DatasetPtr> parts;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     indices[i].schema = common;
-    parts.push_back(std::make_shared<StoredDataset>(paths[i], std::move(indices[i])));
+    parts.push_back(std::make_shared<StoredDataset>(paths[i], std::move(indices[i]), paths.size()));
   }
   return concatenate(std::move(parts));
 }

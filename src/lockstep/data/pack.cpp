@@ -162,6 +162,8 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
     else if (progress)
       progress(shard.count);
   }
+  // A format that cannot hold such samples says so before anything is left behind.
+  if (!to_do.empty()) (void)format.write(to_do[0]->path, source->schema(), options.write);
   journal.begin();
   try {
     on_threads(

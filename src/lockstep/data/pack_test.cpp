@@ -87,6 +87,25 @@ TEST_F(Pack, LeavesNothingOnAFullDisk) {
   }
 }
 
+TEST_F(Pack, RefusedLeavesNothing) {
+  EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "x.txt", {}); }, Fault::Usage), "text"));
+  EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "x.bin", {}); }, Fault::Usage), "use npy"));
+  const fs::directory_iterator left(folder_ / "");
+  EXPECT_EQ(std::distance(begin(left), end(left)), 1) << "more than the source";
+}
+
+TEST_F(Pack, ReadsMoreShardsThanMayBeOpen) {
+  PackOptions options;
+  options.shard_samples = 1;
+  pack(source_, folder_ / "part.tar", options);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few = {64, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  expect_same(*open(folder_ / "part-*.tar"), *source_);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
 TEST_F(Pack, NamesFilesAndFormats) {
   EXPECT_EQ(with_suffix("a/b.tar", "train"), "a/b-train.tar");
   EXPECT_EQ(with_suffix("b.csv.gz", "3"), "b-3.csv.gz");

@@ -1,5 +1,7 @@
 #include "lockstep/data/stored_dataset.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +11,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
+#include "lockstep/data/decompress.h"
 
 namespace lockstep::data {
 namespace {
@@ -16,17 +19,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBlockCacheBytes = std::size_t{512} << 20;
-/// More are opened at each read: a process may have only so many open.
+/// More files of one source are small, and opened at each read.
 constexpr std::size_t kMostOpenFiles = 256;
+/// A quarter of what Linux lets a process map.
+constexpr std::size_t kMostMappedFiles = 16'384;
 
-std::vector<std::shared_ptr<const FileBytes>> files_of(const std::string& path, const Index& index) {
+/// How many files may stay open; half of what the process may have is left to everybody else.
+std::size_t most_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostOpenFiles;
+  return limit.rlim_cur / 2;
+}
+
+std::vector<std::shared_ptr<const FileBytes>> files_of(const std::string& path, const Index& index,
+                                                       std::size_t together) {
   const fs::path folder = folder_of(path);
-  const bool many = index.files.size() > kMostOpenFiles;
-  const bool arrays = index.only_arrays();
+  const bool arrays = index.only_rows();
+  const bool many = index.files.size() > kMostOpenFiles || together > (arrays ? kMostMappedFiles : most_open_files());
   std::vector<std::shared_ptr<const FileBytes>> files;
   for (const auto& file : index.files) {
     const std::string where = (folder / file.path).string();
-    files.push_back(many ? plain_file(where, file.bytes) : arrays ? open_array_file(where) : open_file(where));
+    const bool plain = many && !is_compressed_name(where);  // which has no file open
+    files.push_back(plain ? plain_file(where, file.bytes) : arrays ? open_array_file(where) : open_file(where));
   }
   return files;
 }
@@ -37,8 +51,8 @@ std::string folder_of(const std::string& path) {
   return fs::is_directory(path) ? path : fs::path(path).parent_path().string();
 }
 
-StoredDataset::StoredDataset(const std::string& path, Index index)
-    : StoredDataset(path, index, files_of(path, index)) {}
+StoredDataset::StoredDataset(const std::string& path, Index index, std::size_t together)
+    : StoredDataset(path, index, files_of(path, index, together)) {}
 
 StoredDataset::StoredDataset(const std::string& path, Index index, std::vector<std::shared_ptr<const FileBytes>> files)
     : path_(path),

@@ -16,7 +16,8 @@ namespace lockstep::data {
 
 class StoredDataset final : public Dataset {
  public:
-  StoredDataset(const std::string& path, Index index);
+  /// One of so many sources that are opened together: of too many, files are opened at each read.
+  StoredDataset(const std::string& path, Index index, std::size_t together = 1);
   /// With its bytes from elsewhere, by place in the index's list of files.
   StoredDataset(const std::string& path, Index index, std::vector<std::shared_ptr<const FileBytes>> files);
 

@@ -1,8 +1,10 @@
 // npy and IDX: arrays in files of their own.
+#include <chrono>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "lockstep/data/index_cache.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/testing.h"
 
@@ -41,6 +43,24 @@ TEST(Npy, IsWrittenAsItIsRead) {
   const auto set = open(folder.write("x.npy", floats_npy(7, 2)));
   write_all(*set, folder / "y.npy", "npy");
   expect_same(*open(folder / "y.npy"), *set);
+}
+
+TEST(Npy, IsLookedAtOnlyWhereTheIndexIsKept) {
+  const Folder folder;
+  const auto file = folder.write("x.npy", floats_npy(7, 2));
+  Index index = index_of(file, {});
+  EXPECT_EQ(index.files.at(0).fingerprint, 0U) << "opening an array needs its head alone";
+  take_checksums(file, index);
+  const auto touch = [&] {
+    std::filesystem::last_write_time(file, std::filesystem::last_write_time(file) + std::chrono::hours(1));
+  };
+  touch();
+  EXPECT_FALSE(index_of(file, {}).checksums.empty()) << "the same bytes at another time";
+  std::string other = floats_npy(7, 2);
+  other.back() ^= 1;
+  folder.write("x.npy", other);
+  touch();
+  EXPECT_TRUE(index_of(file, {}).checksums.empty()) << "other bytes";
 }
 
 TEST(Npy, NamesWhatIsWrong) {

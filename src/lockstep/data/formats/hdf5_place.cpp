@@ -191,6 +191,14 @@ void check_within_file(const Array& array, const Column& column, std::uint64_t f
   }
 }
 
+/// Then a row is read alone: to shuffle, a chunk would be read for every row of it.
+bool lie_as_they_are(const Array& array, const ChunkPacking& packing, const std::vector<Extent>& chunks) {
+  const bool packed = packing.shuffled != 0 || packing.deflated || packing.summed;
+  return !packed && !array.variable && std::all_of(chunks.begin(), chunks.end(), [&](const Extent& chunk) {
+    return chunk.file != kInIndex && chunk.length == packing.bytes;  // it was written
+  });
+}
+
 Column chunked(const Array& array, hid_t file, hid_t properties, Index& index) {
   const Chunking chunking = chunking_of(array, properties);
   const std::uint64_t rows = chunking.dims[0];
@@ -225,6 +233,7 @@ Column chunked(const Array& array, hid_t file, hid_t properties, Index& index) {
   column.how = to_json(*chunking.packing).dump();
   column.extents = list_chunks(array, rows, count);
   check_within_file(array, column, file_bytes);
+  if (lie_as_they_are(array, *chunking.packing, column.extents)) column.layout = Column::Layout::Chunks;
   return column;
 }
 

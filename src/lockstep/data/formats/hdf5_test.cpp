@@ -97,6 +97,22 @@ TEST(Hdf5, ContiguousRowsAreReadWhereTheyLie) {
   EXPECT_TRUE(has(set->name(1), "at byte")) << set->name(1);
 }
 
+TEST(Hdf5, ChunksOfTheIndexHoldTheirRows) {
+  const Folder folder;
+  const std::string path = folder / "x.h5";
+  const auto numbers = counted(11 * 5);
+  MadeFile(path).add("x", H5T_IEEE_F32LE, {11, 5}, numbers.data(), in_chunks({4, 5}, {}).get());
+  const auto set = open(path);
+  EXPECT_TRUE(has(set->name(5), "at byte")) << set->name(5);
+  const Index kept = Index::parse(contents(path + ".lsx"));
+  EXPECT_EQ(kept.columns.at(0).extent(5).offset, kept.columns[0].extent(4).offset + 5 * sizeof(float));
+  for (const std::uint64_t row_bytes : {std::uint64_t{21}, UINT64_MAX}) {
+    Index beyond = kept;
+    beyond.columns[0].row_bytes = row_bytes;
+    EXPECT_TRUE(has(message_of([&] { Index::parse(beyond.serialize()); }), "cannot be read")) << row_bytes;
+  }
+}
+
 struct Packed {
   std::string name;
   std::function<void(hid_t)> filters;
@@ -111,7 +127,8 @@ TEST_P(Chunks, AreUnpacked) {
   MadeFile(path).add("x", H5T_IEEE_F32LE, {11, 5}, numbers.data(), in_chunks({4, 5}, GetParam().filters).get());
   const auto set = open(path);
   EXPECT_EQ(all_of<float>(*set), numbers);
-  EXPECT_EQ(layout_of(path), Column::Layout::Blocks);
+  EXPECT_EQ(layout_of(path), GetParam().filters ? Column::Layout::Blocks : Column::Layout::Chunks);
+  EXPECT_EQ(all_of<float>(*open(path)), numbers) << "by the index that was kept";
 }
 
 INSTANTIATE_TEST_SUITE_P(Filters, Chunks,
