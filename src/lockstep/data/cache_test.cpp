@@ -13,8 +13,10 @@
 #include "lockstep/data/cache_memory.h"
 #include "lockstep/data/cached_file.h"
 #include "lockstep/data/exchange.h"
+#include "lockstep/data/index_cache.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/npy_header.h"
+#include "lockstep/data/pack.h"
 #include "lockstep/data/sample_wire.h"
 #include "lockstep/data/testing.h"
 
@@ -101,19 +103,15 @@ TEST(Exchange, EverySampleHasOneHolder) {
 
 class Cached : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 
-TEST_P(Cached, GivesTheSameBatchesAsWithoutCache) {
-  const auto& [mode, ranks] = GetParam();
-  const Folder folder;
-  folder.write("a.npy", counted_npy(61, 5));
-  folder.write("b.npy", counted_npy(40, 5));
-  const std::string source = folder / "?.npy";
+/// Of 101 samples.
+void expect_same_batches(const std::string& source, const char* mode, int ranks) {
   const auto plain = open(source);
   OrderOptions how;
   how.samples = plain->size();
   how.seed = 8;
   const std::shared_ptr<const Order> order = make_order("shuffle", how);
   std::vector<std::int64_t> seen(static_cast<std::size_t>(2 * 101));
-  comm::run_ranks(ranks, [&, mode = mode, ranks = ranks](Communicator& world) {
+  comm::run_ranks(ranks, [&](Communicator& world) {
     const auto set = open_cached(source, {}, {.cache = mode}, world);
     const auto group = world.duplicate();
     LoaderOptions options;
@@ -141,6 +139,25 @@ TEST_P(Cached, GivesTheSameBatchesAsWithoutCache) {
   for (std::int64_t i = 0; i < 2 * 101; ++i)
     ASSERT_EQ(seen[static_cast<std::size_t>(i)], order->at(i / 101, i % 101) + 1);
 }
+
+TEST_P(Cached, GivesTheSameBatchesAsWithoutCache) {
+  const auto& [mode, ranks] = GetParam();
+  const Folder folder;
+  folder.write("a.npy", counted_npy(61, 5));
+  folder.write("b.npy", counted_npy(40, 5));
+  expect_same_batches(folder / "?.npy", mode, ranks);
+}
+
+#if LOCKSTEP_HAS_HDF5
+// Rows of 16 KiB, so that ranks share chunks.
+TEST_P(Cached, GivesTheSameBatchesOfChunks) {
+  const auto& [mode, ranks] = GetParam();
+  const Folder folder;
+  pack(open(folder.write("a.npy", counted_npy(101, 4096))), folder / "a.h5", {});
+  ASSERT_EQ(index_of(folder / "a.h5", {}).columns.at(0).layout, Column::Layout::Chunks);
+  expect_same_batches(folder / "a.h5", mode, ranks);
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Modes, Cached,
                          testing::Combine(testing::Values("none", "node", "cluster"), testing::Values(1, 2, 3, 5)),
