@@ -128,10 +128,8 @@ class ChosenFields final : public Dataset {
 }  // namespace
 
 std::string with_suffix(const std::string& path, const std::string& suffix) {
-  const fs::path plain = name_decompressed(path);
-  const std::string compressed = path.substr(plain.string().size());
-  return (plain.parent_path() / (plain.stem().string() + "-" + suffix + plain.extension().string())).string() +
-         compressed;
+  const std::string stem = fs::path(name_decompressed(path)).stem().string(), file = fs::path(path).filename().string();
+  return (fs::path(path).parent_path() / (stem + "-" + suffix + file.substr(stem.size()))).string();
 }
 
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names) {

@@ -90,7 +90,14 @@ TEST_F(Pack, LeavesNothingOnAFullDisk) {
 TEST_F(Pack, NamesFilesAndFormats) {
   EXPECT_EQ(with_suffix("a/b.tar", "train"), "a/b-train.tar");
   EXPECT_EQ(with_suffix("b.csv.gz", "3"), "b-3.csv.gz");
+  EXPECT_EQ(with_suffix("a.b/c.d.tgz", "3"), "a.b/c.d-3.tgz");
+  EXPECT_EQ(with_suffix("a.b/c", "3"), "a.b/c-3");
   EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "x.juggle", {}); }, Fault::Usage), "known extensions:"));
+  for (const std::string name : {"x.tgz", "x.tar.zst"}) {
+    const auto message = message_of([&] { pack(source_, folder_ / name, {}); }, Fault::Usage);
+    EXPECT_TRUE(has(message, name + " would be compressed as a whole")) << message;
+    EXPECT_TRUE(has(message, "write " + folder_ / "x.tar" + " and")) << message;
+  }
   PackOptions options;
   options.fields = {"value"};
   EXPECT_TRUE(
