@@ -68,9 +68,13 @@ class Journal {
       goes_on_ = true;
     }
   }
-  bool goes_on() const noexcept { return goes_on_; }
-  void begin() const {
+  /// Whether the shard is of the pack that was interrupted, not of one before it.
+  bool has(const Shard& shard) const {
+    return goes_on_ && fs::exists(shard.path) && fs::last_write_time(shard.path) >= fs::last_write_time(path_);
+  }
+  void begin() {
     if (!goes_on_) write_whole(path_, asked_);
+    goes_on_ = true;
   }
   void end() const { fs::remove(path_); }
 
@@ -146,14 +150,13 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
   const auto shards = shards_of(*source, destination, options);
   std::string fields;
   for (const auto& field : source->schema()) fields += field.text() + "; ";
-  const Journal journal(destination,
-                        fmt::format("{}\n{} samples in {} shards\n{}\n{} {}\n", options.identity, source->size(),
-                                    shards.size(), fields, options.write.compression, options.write.level));
+  Journal journal(destination, fmt::format("{}\n{} samples in {} shards\n{}\n{} {}\n", options.identity, source->size(),
+                                           shards.size(), fields, options.write.compression, options.write.level));
   PackResult result;
   std::vector<const Shard*> to_do;
   for (const auto& shard : shards) {
     result.files.push_back(shard.path);
-    const bool there = journal.goes_on() && fs::exists(shard.path);
+    const bool there = journal.has(shard);
     result.shards_found += there;
     if (!there)
       to_do.push_back(&shard);
@@ -161,14 +164,21 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
       progress(shard.count);
   }
   journal.begin();
-  on_threads(
-      static_cast<std::int64_t>(to_do.size()),
-      [&](std::int64_t number, Sample&) {
-        const Shard& shard = *to_do[static_cast<std::size_t>(number)];
-        const auto writer = format.write(shard.path, source->schema(), options.write);
-        write_shard(*source, shard, *writer, progress);
-      },
-      1);
+  try {
+    on_threads(
+        static_cast<std::int64_t>(to_do.size()),
+        [&](std::int64_t number, Sample&) {
+          const Shard& shard = *to_do[static_cast<std::size_t>(number)];
+          const auto writer = format.write(shard.path, source->schema(), options.write);
+          write_shard(*source, shard, *writer, progress);
+        },
+        1);
+  } catch (...) {
+    // With nothing to go on from, the next pack may be of other settings: those that were refused.
+    if (std::none_of(shards.begin(), shards.end(), [&](const Shard& shard) { return journal.has(shard); }))
+      journal.end();
+    throw;
+  }
   journal.end();
   result.samples = source->size();
   return result;
