@@ -5,13 +5,14 @@
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 
-# torch is not installed with us: its libraries are found where they were.
-set_target_properties(lockstep PROPERTIES INSTALL_RPATH "$ORIGIN;${LOCKSTEP_TORCH}/lib")
+# torch and pyarrow are not installed with us: their libraries are found where they were.
+set(engine_folders ${LOCKSTEP_TORCH}/lib ${arrow_folder})
+set_target_properties(lockstep PROPERTIES INSTALL_RPATH "$ORIGIN;${engine_folders}")
 install(TARGETS lockstep EXPORT LockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # The plug-in lies beside the library, which loads it from there.
 if(TARGET lockstep_mpi)
-  set_target_properties(lockstep_mpi PROPERTIES INSTALL_RPATH "$ORIGIN;${LOCKSTEP_TORCH}/lib")
+  set_target_properties(lockstep_mpi PROPERTIES INSTALL_RPATH "$ORIGIN;${engine_folders}")
   install(TARGETS lockstep_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
@@ -21,7 +22,7 @@ foreach(app ${app_targets})
   get_target_property(output_name ${app} OUTPUT_NAME)
   if(output_name STREQUAL "lockstep")
     file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-    set_target_properties(${app} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library};${LOCKSTEP_TORCH}/lib")
+    set_target_properties(${app} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library};${engine_folders}")
     install(TARGETS ${app} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()

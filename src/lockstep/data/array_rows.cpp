@@ -52,10 +52,18 @@ std::vector<std::int64_t> ArrayRows::shape_of(std::int64_t rows) const {
 
 Bytes ArrayRows::bytes(const Sample& sample, std::size_t place) const {
   const Value& value = sample.values.at(place);
-  if (value.missing || value.bytes.size() != static_cast<std::size_t>(field_.bytes())) {
-    fail(Fault::Data, fmt::format("'{}' has {} bytes instead of {}", field_.name, value.bytes.size(), field_.bytes()));
-  }
+  check_row(field_, value);
   return value.bytes;
+}
+
+void check_row(const Field& field, const Value& value) {
+  if (value.missing) {
+    fail(Fault::Data,
+         fmt::format("'{}' is missing, and an array has a row for each sample; use csv, tar or tfrecord", field.name));
+  }
+  if (field.encoding == Encoding::Values && value.bytes.size() != static_cast<std::size_t>(field.bytes())) {
+    fail(Fault::Data, fmt::format("'{}' has {} bytes instead of {}", field.name, value.bytes.size(), field.bytes()));
+  }
 }
 
 }  // namespace lockstep::data

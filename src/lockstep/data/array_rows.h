@@ -19,6 +19,9 @@ void add_array(Index& index, const std::string& name, c10::ScalarType type, cons
 void add_array_field(Index& index, const std::string& name, c10::ScalarType type,
                      const std::vector<std::int64_t>& shape);
 
+/// Fault::Data if it is missing or has not as many bytes as the field says.
+void check_row(const Field& field, const Value& value);
+
 /// For a writer of one array: checks that the schema is one field of fixed() values.
 class ArrayRows {
  public:

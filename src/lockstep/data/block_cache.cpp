@@ -17,8 +17,9 @@ std::shared_ptr<const std::string> BlockCache::get(const Key& key, const std::fu
   }
   // Who throws leaves it to the next one to try.
   std::call_once(entry->once, [&] {
-    entry->bytes = std::make_shared<const std::string>(unpack());
-    const std::lock_guard lock(mutex_);
+    auto bytes = std::make_shared<const std::string>(unpack());
+    const std::lock_guard lock(mutex_);  // shrink() looks at the bytes of all
+    entry->bytes = std::move(bytes);
     const auto mine = entries_.find(key);
     if (mine == entries_.end() || mine->second != entry) return;
     bytes_ += entry->bytes->size();
@@ -27,9 +28,8 @@ std::shared_ptr<const std::string> BlockCache::get(const Key& key, const std::fu
   return entry->bytes;
 }
 
-// The newest one stays, however large.
 void BlockCache::shrink() {
-  while (bytes_ > most_bytes_ && ages_.size() > 1) {
+  while (bytes_ > most_bytes_ && ages_.size() > least_blocks_) {
     const auto oldest = entries_.find(ages_.back());
     if (oldest->second->bytes) bytes_ -= oldest->second->bytes->size();
     entries_.erase(oldest);

@@ -150,21 +150,15 @@ DatasetPtr open_cached(const std::string& source, const OpenOptions& options, co
   check_quota(bytes, cache, node ? 1 : host->size());
   Allotment memory(node ? shared_memory(bytes, cache.folder, *host) : private_memory(bytes, cache.folder));
 
-  std::vector<Schema> schemas;
-  for (const auto& index : indices) schemas.push_back(index.schema);
-  const Schema common = format_named(indices[0].format).common_schema(schemas);
-  std::vector<DatasetPtr> parts;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
+  return join_files(paths, std::move(indices), [&](std::size_t i, const Index& index) {
     std::vector<std::shared_ptr<const FileBytes>> files;
-    for (std::size_t number = 0; number < indices[i].files.size(); ++number) {
+    for (std::size_t number = 0; number < index.files.size(); ++number) {
       const auto& range = intervals[i][number];
-      const std::string path = (fs::path(folder_of(paths[i])) / indices[i].files[number].path).string();
+      const std::string path = (fs::path(folder_of(paths[i])) / index.files[number].path).string();
       files.push_back(cached_file(path, range, memory.take(cache_bytes(range))));
     }
-    indices[i].schema = common;
-    parts.push_back(std::make_shared<StoredDataset>(paths[i], std::move(indices[i]), std::move(files)));
-  }
-  return concatenate(std::move(parts));
+    return files;
+  });
 }
 
 }  // namespace lockstep::data

@@ -21,13 +21,19 @@
 namespace lockstep::data {
 namespace {
 
-constexpr std::array kEndings = {std::string_view(".gz"), std::string_view(".bz2"), std::string_view(".xz"),
-                                 std::string_view(".zst")};
+struct Ending {
+  std::string_view text;
+  std::string_view plain;  // what stands there of the file inside
+};
 
-std::size_t ending_of(const std::string& path) {
+constexpr std::array kEndings = {Ending{".gz", ""},      Ending{".bz2", ""},     Ending{".xz", ""},
+                                 Ending{".zst", ""},     Ending{".tgz", ".tar"}, Ending{".tbz2", ".tar"},
+                                 Ending{".txz", ".tar"}, Ending{".tzst", ".tar"}};
+
+const Ending* ending_of(const std::string& path) {
   const auto* ending =
-      std::find_if(kEndings.begin(), kEndings.end(), [&](std::string_view known) { return path.ends_with(known); });
-  return ending == kEndings.end() ? 0 : ending->size();
+      std::find_if(kEndings.begin(), kEndings.end(), [&](const Ending& known) { return path.ends_with(known.text); });
+  return ending == kEndings.end() ? nullptr : ending;
 }
 
 /// zlib counts in 32 bits.
@@ -91,9 +97,13 @@ struct GzipTraits {
 
 }  // namespace
 
-bool is_compressed_name(const std::string& path) { return ending_of(path) > 0; }
+bool is_compressed_name(const std::string& path) { return ending_of(path) != nullptr; }
 
-std::string name_decompressed(const std::string& path) { return path.substr(0, path.size() - ending_of(path)); }
+std::string name_decompressed(const std::string& path) {
+  const Ending* ending = ending_of(path);
+  if (ending == nullptr) return path;
+  return path.substr(0, path.size() - ending->text.size()).append(ending->plain);
+}
 
 #if LOCKSTEP_HAS_LIBARCHIVE
 std::string decompress_file(const std::string& path) {
@@ -122,7 +132,7 @@ std::string decompress_file(const std::string& path) {
 }
 #else
 std::string decompress_file(const std::string& path) {
-  if (!path.ends_with(".gz")) {
+  if (!path.ends_with("gz")) {
     fail(Fault::Usage, fmt::format("{} needs libarchive, which this build is without; decompress it first, or apt "
                                    "install libarchive-dev and build again",
                                    path));

@@ -14,9 +14,9 @@
 
 namespace lockstep::data {
 
-/// By its name: .gz, .bz2, .xz or .zst.
+/// By its name: .gz, .bz2, .xz, .zst, or .tgz, .tbz2, .txz, .tzst of a tar archive.
 bool is_compressed_name(const std::string& path);
-/// "part.csv.gz" -> "part.csv"; another name as it is.
+/// "part.csv.gz" -> "part.csv", "part.tgz" -> "part.tar"; another name as it is.
 std::string name_decompressed(const std::string& path);
 
 /// Fault::Data with the name if its bytes are torn.

@@ -100,6 +100,11 @@ const Format& format_named(const std::string& name) {
 }
 
 std::string format_to_write(const std::string& path, const std::string& wanted) {
+  if (is_compressed_name(path)) {
+    fail(Fault::Usage, fmt::format("{} would be compressed as a whole, which ends random access; write {} and compress "
+                                   "that, or choose a format that has --compression: npz, zip, hdf5",
+                                   path, name_decompressed(path)));
+  }
   if (!wanted.empty()) return format_named(wanted), wanted;
   if (auto name = format_by_extension(path)) return *name;
   fail_unknown(path);

@@ -85,7 +85,8 @@ IndexedFile scanned_file(const FileBytes& file);
 /// By `options.format`, else by extension (that of a compressed file is looked for below .gz …),
 /// else by the first bytes.
 std::string format_of(const std::string& path, const std::string& wanted);
-/// By `wanted`, else by extension: of a file that is yet to be written.
+/// By `wanted`, else by extension: of a file that is yet to be written. Fault::Usage if its name says that
+/// it is compressed as a whole: none is written so.
 std::string format_to_write(const std::string& path, const std::string& wanted);
 /// One for all of the process.
 const Format& format_named(const std::string& name);

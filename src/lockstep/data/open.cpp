@@ -27,24 +27,10 @@ std::string with_rank(const std::string& source, const std::string& rank) {
   return text;
 }
 
-DatasetPtr open_files(const std::vector<std::string>& paths, const OpenOptions& options) {
+std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenOptions& options) {
   std::vector<Index> indices;
-  std::vector<Schema> schemas;
-  for (const auto& path : paths) {
-    indices.push_back(index_of(path, options));
-    schemas.push_back(indices.back().schema);
-    if (indices.back().format != indices[0].format) {
-      fail(Fault::Usage, fmt::format("{} is {} but {} is {}; a pattern names files of one format", paths[0],
-                                     indices[0].format, path, indices.back().format));
-    }
-  }
-  const Schema common = format_named(indices[0].format).common_schema(schemas);
-  std::vector<DatasetPtr> parts;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    indices[i].schema = common;
-    parts.push_back(std::make_shared<StoredDataset>(paths[i], std::move(indices[i]), paths.size()));
-  }
-  return concatenate(std::move(parts));
+  for (const auto& path : paths) indices.push_back(index_of(path, options));
+  return indices;
 }
 
 }  // namespace
@@ -58,6 +44,29 @@ std::vector<std::string> expand(const std::string& source) {
   std::erase_if(paths, [](const auto& path) { return path.ends_with(".lsx"); });
   if (paths.empty()) fail(Fault::Usage, fmt::format("no file matches {}", source));
   return paths;
+}
+
+DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> indices, const FilesOf& files_of) {
+  std::vector<Schema> schemas;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    schemas.push_back(indices[i].schema);
+    if (indices[i].format != indices[0].format) {
+      fail(Fault::Usage, fmt::format("{} is {} but {} is {}; a pattern names files of one format", paths[0],
+                                     indices[0].format, paths[i], indices[i].format));
+    }
+  }
+  const Schema common = format_named(indices[0].format).common_schema(schemas);
+  std::vector<DatasetPtr> parts;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    indices[i].schema = common;
+    if (files_of) {
+      auto files = files_of(i, indices[i]);
+      parts.push_back(std::make_shared<StoredDataset>(paths[i], std::move(indices[i]), std::move(files)));
+    } else {
+      parts.push_back(std::make_shared<StoredDataset>(paths[i], std::move(indices[i]), paths.size()));
+    }
+  }
+  return concatenate(std::move(parts));
 }
 
 DatasetPtr open(const std::string& source, const OpenOptions& options) {
@@ -75,7 +84,7 @@ DatasetPtr open(const std::string& source, const OpenOptions& options) {
     fail(Fault::Usage,
          fmt::format("there is no file and no built-in data set '{}'{}", source, proposal(source, sets.names())));
   }
-  return open_files(paths, options);
+  return join_files(paths, indices_of(paths, options));
 }
 
 DatasetPtr open_part(const std::string& source, comm::Communicator& group, const OpenOptions& options) {

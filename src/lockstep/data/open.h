@@ -4,6 +4,8 @@
 // part-*.csv, or the name of a built-in set.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,11 @@ namespace lockstep::data {
 using DatasetRegistry = Registry<DatasetPtr(const std::string& arguments)>;
 
 DatasetPtr open(const std::string& source, const OpenOptions& options = {});
+
+/// The bytes of the files that an index, the one of paths[number], is of.
+using FilesOf = std::function<std::vector<std::shared_ptr<const FileBytes>>(std::size_t number, const Index& index)>;
+/// Files of one format, scanned already, one behind the other; read from the disk unless `files_of` says from where.
+DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> indices, const FilesOf& files_of = {});
 
 /// This rank's rows: of a source that all ranks see, cut into runs of nearly equal length; of
 /// part-{rank}.csv its own file, of which there must be as many as ranks.

@@ -68,9 +68,13 @@ class Journal {
       goes_on_ = true;
     }
   }
-  bool goes_on() const noexcept { return goes_on_; }
-  void begin() const {
+  /// Whether the shard is of the pack that was interrupted, not of one before it.
+  bool has(const Shard& shard) const {
+    return goes_on_ && fs::exists(shard.path) && fs::last_write_time(shard.path) >= fs::last_write_time(path_);
+  }
+  void begin() {
     if (!goes_on_) write_whole(path_, asked_);
+    goes_on_ = true;
   }
   void end() const { fs::remove(path_); }
 
@@ -128,10 +132,8 @@ class ChosenFields final : public Dataset {
 }  // namespace
 
 std::string with_suffix(const std::string& path, const std::string& suffix) {
-  const fs::path plain = name_decompressed(path);
-  const std::string compressed = path.substr(plain.string().size());
-  return (plain.parent_path() / (plain.stem().string() + "-" + suffix + plain.extension().string())).string() +
-         compressed;
+  const std::string stem = fs::path(name_decompressed(path)).stem().string(), file = fs::path(path).filename().string();
+  return (fs::path(path).parent_path() / (stem + "-" + suffix + file.substr(stem.size()))).string();
 }
 
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names) {
@@ -148,14 +150,13 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
   const auto shards = shards_of(*source, destination, options);
   std::string fields;
   for (const auto& field : source->schema()) fields += field.text() + "; ";
-  const Journal journal(destination,
-                        fmt::format("{}\n{} samples in {} shards\n{}\n{} {}\n", options.identity, source->size(),
-                                    shards.size(), fields, options.write.compression, options.write.level));
+  Journal journal(destination, fmt::format("{}\n{} samples in {} shards\n{}\n{} {}\n", options.identity, source->size(),
+                                           shards.size(), fields, options.write.compression, options.write.level));
   PackResult result;
   std::vector<const Shard*> to_do;
   for (const auto& shard : shards) {
     result.files.push_back(shard.path);
-    const bool there = journal.goes_on() && fs::exists(shard.path);
+    const bool there = journal.has(shard);
     result.shards_found += there;
     if (!there)
       to_do.push_back(&shard);
@@ -175,8 +176,9 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
         },
         1);
   } catch (...) {
-    const bool some = std::any_of(shards.begin(), shards.end(), [](const Shard& one) { return fs::exists(one.path); });
-    if (!some) journal.end();  // there is nothing to go on from
+    // With nothing to go on from, the next pack may be of other settings: those that were refused.
+    if (std::none_of(shards.begin(), shards.end(), [&](const Shard& shard) { return journal.has(shard); }))
+      journal.end();
     throw;
   }
   journal.end();

@@ -10,6 +10,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Cannot be read to its end.
+class Torn final : public Dataset {
+ public:
+  explicit Torn(DatasetPtr source) : source_(std::move(source)) {}
+  const Schema& schema() const noexcept override { return source_->schema(); }
+  std::int64_t size() const noexcept override { return source_->size(); }
+  void read(std::int64_t index, Sample& sample) const override {
+    if (index >= 50) fail(Fault::Io, "the disk is gone");
+    source_->read(index, sample);
+  }
+  std::string name(std::int64_t index) const override { return source_->name(index); }
+
+ private:
+  DatasetPtr source_;
+};
+
 class Pack : public ::testing::Test {
  protected:
   Pack() {
@@ -47,18 +63,7 @@ TEST_F(Pack, GoesOnWhereItWas) {
   PackOptions options;
   options.shard_samples = 10;
   options.identity = "source.npy";
-  // A source that cannot be read to its end: shards 0 to 4 are there, and the journal.
-  struct Torn final : Dataset {
-    explicit Torn(DatasetPtr source) : source_(std::move(source)) {}
-    const Schema& schema() const noexcept override { return source_->schema(); }
-    std::int64_t size() const noexcept override { return source_->size(); }
-    void read(std::int64_t index, Sample& sample) const override {
-      if (index >= 50) fail(Fault::Io, "the disk is gone");
-      source_->read(index, sample);
-    }
-    std::string name(std::int64_t index) const override { return source_->name(index); }
-    DatasetPtr source_;
-  };
+  // Shards 0 to 4 are there, and the journal.
   message_of([&] { pack(std::make_shared<Torn>(source_), folder_ / "p.npy", options); }, Fault::Io);
   EXPECT_TRUE(fs::exists(folder_ / "p.npy.packing"));
   EXPECT_FALSE(fs::exists(folder_ / "p-00005.npy"));
@@ -82,9 +87,28 @@ TEST_F(Pack, LeavesNothingOnAFullDisk) {
   limit_file_size(before.rlim_cur);
   EXPECT_TRUE(has(message, "cannot write")) << message;
   EXPECT_FALSE(fs::exists(folder_ / "full.npy"));
-  for (const auto& file : fs::directory_iterator(folder_ / "")) {
-    EXPECT_FALSE(has(file.path().filename().string(), ".part")) << file.path();
-  }
+  EXPECT_EQ(files("*"), 1) << "more than the source";
+}
+
+TEST_F(Pack, DoesNotTakeShardsOfAnEarlierPack) {
+  PackOptions options;
+  options.shard_samples = 10;
+  pack(slice(source_, 50, 50), folder_ / "p.npy", options);
+  const auto later = fs::last_write_time(folder_ / "p-00000.npy") + std::chrono::seconds(10);
+  message_of([&] { pack(std::make_shared<Torn>(source_), folder_ / "p.npy", options); }, Fault::Io);
+  // Clocks of file systems tick in milliseconds: what was written just now is made younger.
+  ASSERT_TRUE(fs::exists(folder_ / "p.npy.packing"));
+  fs::last_write_time(folder_ / "p.npy.packing", later);
+  EXPECT_EQ(pack(source_, folder_ / "p.npy", options).shards_found, 0);
+  expect_same(*open(folder_ / "p-*.npy"), *source_);
+}
+
+TEST_F(Pack, ThatWasRefusedIsTriedAgainWithOtherSettings) {
+  PackOptions options;
+  options.write.compression = "deflate";
+  EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "x.npy", options); }, Fault::Usage), "npz and hdf5 can"));
+  pack(source_, folder_ / "x.npy", {});
+  expect_same(*open(folder_ / "x.npy"), *source_);
 }
 
 TEST_F(Pack, RefusedLeavesNothing) {
@@ -109,7 +133,14 @@ TEST_F(Pack, ReadsMoreShardsThanMayBeOpen) {
 TEST_F(Pack, NamesFilesAndFormats) {
   EXPECT_EQ(with_suffix("a/b.tar", "train"), "a/b-train.tar");
   EXPECT_EQ(with_suffix("b.csv.gz", "3"), "b-3.csv.gz");
+  EXPECT_EQ(with_suffix("a.b/c.d.tgz", "3"), "a.b/c.d-3.tgz");
+  EXPECT_EQ(with_suffix("a.b/c", "3"), "a.b/c-3");
   EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "x.juggle", {}); }, Fault::Usage), "known extensions:"));
+  for (const std::string name : {"x.tgz", "x.tar.zst"}) {
+    const auto message = message_of([&] { pack(source_, folder_ / name, {}); }, Fault::Usage);
+    EXPECT_TRUE(has(message, name + " would be compressed as a whole")) << message;
+    EXPECT_TRUE(has(message, "write " + folder_ / "x.tar" + " and")) << message;
+  }
   PackOptions options;
   options.fields = {"value"};
   EXPECT_TRUE(

@@ -45,6 +45,13 @@ std::vector<std::shared_ptr<const FileBytes>> files_of(const std::string& path, 
   return files;
 }
 
+/// One for each column that lies in blocks.
+std::size_t blocks_of_row(const Index& index) {
+  return static_cast<std::size_t>(std::count_if(index.columns.begin(), index.columns.end(), [](const Column& column) {
+    return column.layout == Column::Layout::Blocks;
+  }));
+}
+
 }  // namespace
 
 std::string folder_of(const std::string& path) {
@@ -59,7 +66,7 @@ StoredDataset::StoredDataset(const std::string& path, Index index, std::vector<s
       index_(std::move(index)),
       format_(format_named(index_.format)),
       files_(std::move(files)),
-      blocks_(kBlockCacheBytes) {}
+      blocks_(kBlockCacheBytes, blocks_of_row(index_)) {}
 
 Bytes StoredDataset::fetch(const Extent& extent, Scratch& scratch) const {
   if (extent.file == kInIndex) return as_bytes(index_.inline_bytes).subspan(extent.offset, extent.length);

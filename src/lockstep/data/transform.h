@@ -5,35 +5,17 @@
 // looks the same on any rank and any thread. A new one is one new file in transforms/.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/core/random.h"
 #include "lockstep/core/registry.h"
+#include "lockstep/data/arguments.h"
 #include "lockstep/data/field.h"
 #include "lockstep/data/sample.h"
 
 namespace lockstep::data {
-
-/// "size=24 pad=4": the settings of one transform. finish() refuses what nobody asked for.
-class Arguments {
- public:
-  Arguments(std::string owner, const std::string& text);
-  std::int64_t get(const std::string& key, std::int64_t fallback);
-  double get(const std::string& key, double fallback);
-  std::string get(const std::string& key, const std::string& fallback);
-  /// "0.5,0.5,0.5"
-  std::vector<double> get(const std::string& key, const std::vector<double>& fallback);
-  void finish() const;
-
- private:
-  const std::string* find(const std::string& key);
-
-  std::string owner_;
-  std::map<std::string, std::string> values_;
-  std::map<std::string, bool> asked_;
-};
 
 class Transform {
  public:

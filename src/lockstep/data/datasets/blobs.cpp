@@ -9,11 +9,11 @@ constexpr double kBox = 10;  // centres lie in [-kBox, kBox] of every dim
 
 class Blobs final : public Generator {
  public:
-  explicit Blobs(SetArguments& arguments)
+  explicit Blobs(Arguments& arguments)
       : Generator("blobs", arguments),
-        dims_(arguments.integer("dims", 2, 1, 1 << 20)),
-        classes_(arguments.integer("classes", 3, 1, 1 << 20)),
-        spread_(arguments.number("spread", 1, 0, 1e6)) {
+        dims_(arguments.get("dims", std::int64_t{2}, 1, 1 << 20)),
+        classes_(arguments.get("classes", std::int64_t{3}, 1, 1 << 20)),
+        spread_(arguments.get("spread", 1.0, 0, 1e6)) {
     add_field({"x", Encoding::Values, c10::ScalarType::Float, {dims_}});
     add_label(classes_);
   }

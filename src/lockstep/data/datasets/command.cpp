@@ -44,11 +44,16 @@ class Setting {
   posix_spawn_file_actions_t actions_;
 };
 
+/// npm ends with where its log lies; by the time one reads that, it is removed.
+bool says_something(const std::string& line) {
+  return line.find_first_not_of(" \t\r") != std::string::npos && line.find("log of this run") == std::string::npos;
+}
+
 std::string last_line(const std::string& path) {
   std::ifstream file(path);
   std::string line, last = "it said nothing";
   while (std::getline(file, line)) {
-    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+    if (says_something(line)) last = line;
   }
   return last;
 }

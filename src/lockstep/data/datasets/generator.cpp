@@ -13,10 +13,11 @@ constexpr std::int64_t kMostSamples = std::int64_t{1} << 53;
 
 }  // namespace
 
-Generator::Generator(std::string name, SetArguments& arguments)
+Generator::Generator(std::string name, Arguments& arguments)
     : name_(std::move(name)),
-      samples_(arguments.integer("samples", 10'000, 1, kMostSamples)),
-      seed_(static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, std::numeric_limits<std::int64_t>::max()))) {}
+      samples_(arguments.get("samples", std::int64_t{10'000}, 1, kMostSamples)),
+      seed_(static_cast<std::uint64_t>(
+          arguments.get("seed", std::int64_t{1}, 0, std::numeric_limits<std::int64_t>::max()))) {}
 
 void Generator::read(std::int64_t index, Sample& sample) const {
   sample.clear(schema_.size());

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "lockstep/core/random.h"
+#include "lockstep/data/arguments.h"
 #include "lockstep/data/dataset.h"
-#include "lockstep/data/datasets/set_arguments.h"
 
 namespace lockstep::data {
 
@@ -23,7 +23,7 @@ class Generator : public Dataset {
 
  protected:
   /// Takes what all generators have: samples and seed.
-  Generator(std::string name, SetArguments& arguments);
+  Generator(std::string name, Arguments& arguments);
 
   /// Fills in every value by value_in(); `random` is the sample's own.
   virtual void fill(std::int64_t index, Random random, Sample& sample) const = 0;
@@ -52,7 +52,7 @@ class Generator : public Dataset {
 /// Makes a Kind of the arguments: a factory for DatasetRegistry.
 template <class Kind>
 DatasetPtr generate(const std::string& name, const std::string& text) {
-  SetArguments arguments(name, text);
+  Arguments arguments = arguments_of_set(name, text);
   auto made = std::make_shared<Kind>(arguments);
   arguments.finish();
   return made;

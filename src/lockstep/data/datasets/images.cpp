@@ -12,12 +12,12 @@ namespace {
 
 class Images final : public Generator {
  public:
-  explicit Images(SetArguments& arguments)
+  explicit Images(Arguments& arguments)
       : Generator("images", arguments),
-        size_(arguments.integer("size", 32, 1, 1 << 14)),
-        channels_(arguments.integer("channels", 3, 1, 16)),
-        classes_(arguments.integer("classes", 10, 1, 1 << 20)),
-        noise_(arguments.number("noise", 0.1, 0, 1)) {
+        size_(arguments.get("size", std::int64_t{32}, 1, 1 << 14)),
+        channels_(arguments.get("channels", std::int64_t{3}, 1, 16)),
+        classes_(arguments.get("classes", std::int64_t{10}, 1, 1 << 20)),
+        noise_(arguments.get("noise", 0.1, 0, 1)) {
     add_field({"image", Encoding::Values, c10::ScalarType::Byte, {size_, size_, channels_}});
     add_label(classes_);
   }

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/data/arguments.h"
 #include "lockstep/data/datasets/fetch.h"
-#include "lockstep/data/datasets/set_arguments.h"
 #include "lockstep/data/open.h"
 
 namespace lockstep::data {
@@ -46,7 +46,7 @@ void write_rows(const std::string& path, Field field, std::string_view bytes) {
 
 DatasetPtr open_labelled_images(const std::string& set, const std::string& arguments, const std::string& file,
                                 const std::vector<std::string>& classes) {
-  SetArguments(set, arguments).finish();
+  arguments_of_set(set, arguments).finish();
   return std::make_shared<WithClasses>(open(fetched_folder(set) + "/" + file), classes);
 }
 

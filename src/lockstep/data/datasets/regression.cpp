@@ -7,9 +7,9 @@ namespace {
 
 class Regression final : public Generator {
  public:
-  explicit Regression(SetArguments& arguments)
-      : Generator("regression", arguments), noise_(arguments.number("noise", 0.1, 0, 1e6)) {
-    const std::int64_t dims = arguments.integer("dims", 10, 1, 1 << 20);
+  explicit Regression(Arguments& arguments)
+      : Generator("regression", arguments), noise_(arguments.get("noise", 0.1, 0, 1e6)) {
+    const std::int64_t dims = arguments.get("dims", std::int64_t{10}, 1, 1 << 20);
     add_field({"x", Encoding::Values, c10::ScalarType::Float, {dims}});
     add_field({"target", Encoding::Values, c10::ScalarType::Float});
     Random random = shared_random(0);

@@ -6,10 +6,10 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
+#include "lockstep/data/arguments.h"
 #include "lockstep/data/datasets/fetch.h"
 #include "lockstep/data/datasets/memory_dataset.h"
 #include "lockstep/data/datasets/number_table.h"
-#include "lockstep/data/datasets/set_arguments.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/open.h"
 
@@ -82,7 +82,7 @@ DatasetPtr open_diabetes(const std::string& set) {
 struct Table : DatasetRegistry::Add {
   Table(const std::string& name, const std::string& description, std::function<DatasetPtr(const std::string&)> open_it)
       : Add(name, description, [name, open_it = std::move(open_it)](const std::string& arguments) {
-          SetArguments(name, arguments).finish();
+          arguments_of_set(name, arguments).finish();
           return open_it(name);
         }) {}
 };

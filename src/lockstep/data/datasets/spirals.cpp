@@ -13,10 +13,10 @@ constexpr double kTurns = 1.5;
 
 class Spirals final : public Generator {
  public:
-  explicit Spirals(SetArguments& arguments)
+  explicit Spirals(Arguments& arguments)
       : Generator("spirals", arguments),
-        classes_(arguments.integer("classes", 2, 1, 1000)),
-        noise_(arguments.number("noise", 0.02, 0, 1e6)) {
+        classes_(arguments.get("classes", std::int64_t{2}, 1, 1000)),
+        noise_(arguments.get("noise", 0.02, 0, 1e6)) {
     add_field({"x", Encoding::Values, c10::ScalarType::Float, {2}});
     add_label(classes_);
   }

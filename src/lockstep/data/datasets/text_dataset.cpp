@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/data/arguments.h"
 #include "lockstep/data/datasets/fetch.h"
-#include "lockstep/data/datasets/set_arguments.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/tokenizer.h"
 
@@ -97,10 +97,10 @@ class TokenWindows final : public Dataset {
 }  // namespace
 
 DatasetPtr open_text(const std::string& set, const std::string& arguments, const std::string& file) {
-  SetArguments given(set, arguments);
-  const std::int64_t window = given.integer("window", 0, 1, kLongestWindow);
-  const std::int64_t stride = given.integer("stride", window, 1, kLongestWindow);
-  const std::string tokenizer = given.text("tokenizer", "");
+  Arguments given = arguments_of_set(set, arguments);
+  const std::int64_t window = given.get("window", std::int64_t{0}, 1, kLongestWindow);
+  const std::int64_t stride = given.get("stride", window, 1, kLongestWindow);
+  const std::string tokenizer = given.get("tokenizer", std::string());
   given.finish();
   auto bytes = map_file(fetched_folder(set) + "/" + file);
   if (window == 0) {

@@ -8,11 +8,11 @@ namespace {
 
 class Tokens final : public Generator {
  public:
-  explicit Tokens(SetArguments& arguments)
+  explicit Tokens(Arguments& arguments)
       : Generator("tokens", arguments),
-        vocabulary_(static_cast<std::uint64_t>(arguments.integer("vocabulary", 256, 1, 1 << 24))),
-        noise_(arguments.number("noise", 0.1, 0, 1)) {
-    const std::int64_t length = arguments.integer("length", 128, 1, 1 << 24);
+        vocabulary_(static_cast<std::uint64_t>(arguments.get("vocabulary", std::int64_t{256}, 1, 1 << 24))),
+        noise_(arguments.get("noise", 0.1, 0, 1)) {
+    const std::int64_t length = arguments.get("length", std::int64_t{128}, 1, 1 << 24);
     add_field({"tokens", Encoding::Values, c10::ScalarType::Long, {length}});
   }
 

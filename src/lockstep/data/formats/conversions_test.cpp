@@ -171,6 +171,39 @@ INSTANTIATE_TEST_SUITE_P(
                     Conversion{"csv", "x.csv", texts, "tar"}, Conversion{"text", "x.txt", texts, "tar"},
                     Conversion{"tokens", "x.bin", tokens, "npy"}, Conversion{"tokens", "x.bin", tokens, "tar"}));
 
+/// A table lacks numbers, which are NaN then ("f"), texts ("t") and truths ("b"), which are absent.
+struct Lack {
+  const char* file;
+  const char* field;
+  bool kept = true;  // else packing is refused, naming the field and the sample
+};
+void PrintTo(const Lack& lack, std::ostream* out) { *out << lack.field << " in " << lack.file; }
+
+class MissingValues : public ::testing::TestWithParam<Lack> {};
+
+TEST_P(MissingValues, AreKeptOrNamed) {
+  const auto& [file, field, kept] = GetParam();
+  const Folder folder;
+  const auto* const text = "n,f,t,b\n1,NA,word,true\n,0.5,,false\n3,1e3,\"\",\n4,2,NA,true\n";
+  const auto table = choose_fields(open(folder.write("x.csv", text)), {"n", field});
+  if (kept) {
+    pack(table, folder / file, {});
+    pack(open(folder / file), folder / "back.csv", {});
+    return expect_same(*open(folder / "back.csv"), *table);
+  }
+  const auto message = message_of([&] { pack(table, folder / file, {}); });
+  EXPECT_TRUE(has(message, fmt::format("'{}' is missing, and ", field))) << message;
+  EXPECT_TRUE(has(message, "x.csv: sample ")) << message;
+  EXPECT_FALSE(std::filesystem::exists(folder / file));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MissingValues,
+                         testing::Values(Lack{"x.tar", "f"}, Lack{"x.tar", "t"}, Lack{"x.tar", "b"}, Lack{"x.zip", "f"},
+                                         Lack{"x.zip", "t"}, Lack{"x.zip", "b"}, Lack{"x.tfrecord", "f"},
+                                         Lack{"x.tfrecord", "t"}, Lack{"x.tfrecord", "b"}, Lack{"y.csv", "f"},
+                                         Lack{"y.csv", "t"}, Lack{"y.csv", "b"}, Lack{"x.npz", "f"},
+                                         Lack{"x.npz", "b", false}));
+
 #if LOCKSTEP_HAS_HDF5
 INSTANTIATE_TEST_SUITE_P(Hdf5, Conversions,
                          testing::Values(Conversion{"hdf5", "x.h5", arrays, "npy"},
@@ -178,6 +211,8 @@ INSTANTIATE_TEST_SUITE_P(Hdf5, Conversions,
                                          Conversion{"hdf5", "x.h5", tables, "tar"},
                                          Conversion{"hdf5", "x.h5", texts, "tar"},
                                          Conversion{"hdf5", "x.h5", photographs, "tar"}));
+INSTANTIATE_TEST_SUITE_P(Hdf5, MissingValues,
+                         testing::Values(Lack{"x.h5", "f"}, Lack{"x.h5", "t", false}, Lack{"x.h5", "b", false}));
 #endif
 #if LOCKSTEP_HAS_LMDB
 INSTANTIATE_TEST_SUITE_P(Lmdb, Conversions,
@@ -185,11 +220,16 @@ INSTANTIATE_TEST_SUITE_P(Lmdb, Conversions,
                                          Conversion{"lmdb", "x.lmdb", tables, "tar"},
                                          Conversion{"lmdb", "x.lmdb", texts, "tar"},
                                          Conversion{"lmdb", "x.lmdb", photographs, "tar"}));
+INSTANTIATE_TEST_SUITE_P(Lmdb, MissingValues,
+                         testing::Values(Lack{"x.lmdb", "f"}, Lack{"x.lmdb", "t"}, Lack{"x.lmdb", "b"}));
 #endif
 #if LOCKSTEP_HAS_ARROW
 INSTANTIATE_TEST_SUITE_P(Parquet, Conversions,
                          testing::Values(Conversion{"parquet", "x.parquet", tables, "tar"},
                                          Conversion{"parquet", "x.parquet", texts, "tar"}));
+INSTANTIATE_TEST_SUITE_P(Parquet, MissingValues,
+                         testing::Values(Lack{"x.parquet", "f"}, Lack{"x.parquet", "t"},
+                                         Lack{"x.parquet", "b", false}));
 #endif
 
 }  // namespace

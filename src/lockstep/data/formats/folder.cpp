@@ -1,8 +1,6 @@
 // A folder of images: ROOT/CLASS/…/NAME.jpg, classes numbered in order of their names;
 // or images in the folder itself, without labels. Names are ordered byte by byte, so that
 // every machine numbers alike.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +16,7 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/text.h"
+#include "lockstep/data/aside_path.h"
 #include "lockstep/data/format.h"
 #include "lockstep/data/image.h"
 #include "lockstep/data/member_groups.h"
@@ -175,23 +174,14 @@ Places places_in(const Schema& schema) {
 
 class FolderWriter final : public Writer {
  public:
-  FolderWriter(const std::string& path, const Schema& schema) : places_(places_in(schema)), path_(fs::absolute(path)) {
-    if (!path_.has_filename()) path_ = path_.parent_path();
-    if (fs::exists(path_)) fail(Fault::Usage, fmt::format("{} exists already; remove it, or name another", path));
+  FolderWriter(const std::string& path, const Schema& schema) : places_(places_in(schema)), aside_(target_of(path)) {
     for (const auto& name : schema[places_.label].classes) classes_.push_back(as_name(name));
     if (std::set<std::string>(classes_.begin(), classes_.end()).size() != classes_.size()) {
       fail(Fault::Usage, "two classes have one name, so they would share a folder");
     }
-    aside_ = fmt::format("{}.part{}", path_.string(), getpid());
-    make_folder(aside_);
-    for (const auto& name : classes_) make_folder(aside_ / name);
+    make_folder(aside_.path());
+    for (const auto& name : classes_) make_folder(fs::path(aside_.path()) / name);
   }
-  ~FolderWriter() override {
-    std::error_code ignored;
-    if (!finished_) fs::remove_all(aside_, ignored);
-  }
-  FolderWriter(const FolderWriter&) = delete;
-  FolderWriter& operator=(const FolderWriter&) = delete;
 
   void add(const std::string& key, const Sample& sample) override {
     const std::string& folder = class_of(sample.values.at(places_.label));
@@ -200,18 +190,19 @@ class FolderWriter final : public Writer {
     const bool twice = key.starts_with(folder + '/');
     const std::string name =
         fmt::format("{}.{}", as_name(twice ? key.substr(folder.size() + 1) : key), is_jpeg(image) ? "jpg" : "png");
-    const fs::path file = aside_ / folder / name;
+    const fs::path file = fs::path(aside_.path()) / folder / name;
     if (fs::exists(file)) fail(Fault::Data, fmt::format("two samples would be {}/{}", folder, name));
     write_whole(file.string(), as_text(image));
   }
-  void finish() override {
-    std::error_code error;
-    fs::rename(aside_, path_, error);
-    if (error) fail(Fault::Io, fmt::format("cannot write {}: {}", path_.string(), error.message()));
-    finished_ = true;
-  }
+  void finish() override { aside_.commit(); }
 
  private:
+  static std::string target_of(const fs::path& path) {
+    if (fs::exists(path)) {
+      fail(Fault::Usage, fmt::format("{} exists already; remove it, or name another", path.string()));
+    }
+    return (path.has_filename() ? path : path.parent_path()).string();
+  }
   static void make_folder(const fs::path& path) {
     std::error_code error;
     fs::create_directories(path, error);
@@ -237,15 +228,14 @@ class FolderWriter final : public Writer {
       fail(Fault::Data, fmt::format("the label {} is too large for a folder per class", label));
     while (static_cast<std::int64_t>(classes_.size()) <= label) {
       classes_.push_back(fmt::format("{:05}", classes_.size()));
-      make_folder(aside_ / classes_.back());
+      make_folder(fs::path(aside_.path()) / classes_.back());
     }
   }
 
   Places places_;
-  fs::path path_, aside_;
+  AsidePath aside_;
   std::vector<std::string> classes_;  // their folders
   bool numbered_ = false;
-  bool finished_ = false;
 };
 
 class ImageFolder final : public Format {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/data/array_rows.h"
 #include "lockstep/data/aside_path.h"
 #include "lockstep/data/formats/hdf5_library.h"
 
@@ -96,13 +97,9 @@ class Growing {
   }
 
   void check(const Value& value) const {
-    const auto missing = [&](const std::string& why) { fail(Fault::Data, fmt::format("'{}' {}", field_.name, why)); };
-    if (value.missing) missing("is missing, and HDF5 has a row for each sample; use tar or tfrecord");
-    if (field_.encoding == Encoding::Values && value.bytes.size() != static_cast<std::size_t>(field_.bytes())) {
-      missing(fmt::format("has {} bytes instead of {}", value.bytes.size(), field_.bytes()));
-    }
+    check_row(field_, value);
     if (field_.encoding == Encoding::Text && as_text(value.bytes).find('\0') != std::string_view::npos) {
-      missing("has a zero byte, where texts of HDF5 end; use tar or tfrecord");
+      fail(Fault::Data, fmt::format("'{}' has a zero byte, where texts of HDF5 end; use tar or tfrecord", field_.name));
     }
   }
 

@@ -89,7 +89,7 @@ class Lmdb final : public Format {
 
   std::unique_ptr<Writer> write(const std::string& path, const Schema& schema,
                                 const WriteOptions& options) const override {
-    if (!options.compression.empty()) fail(Fault::Usage, "LMDB cannot be compressed; hdf5 and tfrecord can");
+    if (!options.compression.empty()) fail(Fault::Usage, "LMDB cannot be compressed; hdf5 and zip can");
     return lmdb::make_writer(path, schema);
   }
 

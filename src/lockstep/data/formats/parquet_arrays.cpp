@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/data/array_rows.h"
 #include "lockstep/data/file_bytes.h"
 
 namespace lockstep::data::parquet_format {
@@ -209,9 +210,7 @@ void append_value(const Field& field, const Value& value, arrow::ArrayBuilder& b
     auto& bytes = static_cast<arrow::BinaryBuilder&>(builder);
     return check(value.missing ? bytes.AppendNull() : bytes.Append(as_text(value.bytes)));
   }
-  if (value.missing || value.bytes.size() != static_cast<std::size_t>(field.bytes())) {
-    fail(Fault::Data, fmt::format("'{}' has {} bytes instead of {}", field.name, value.bytes.size(), field.bytes()));
-  }
+  check_row(field, value);
   if (field.shape.empty()) return append_elements(field.type, value.bytes, builder);
   auto& lists = static_cast<arrow::FixedSizeListBuilder&>(builder);
   check(lists.Append());

@@ -84,9 +84,29 @@ TEST(Tar, ShardsAreReadAsOne) {
 
 TEST(Tar, IsReadCompressed) {
   const Folder folder;
-  folder.write("x.tar", tar_of({{"0.txt", "zero"}, {"1.txt", "one"}}));
-  ASSERT_EQ(std::system(fmt::format("gzip -k {}", folder / "x.tar").c_str()), 0);
-  expect_same(*open(folder / "x.tar.gz"), *open(folder / "x.tar"));
+  const auto plain = open(folder.write("x.tar", tar_of({{"0.txt", "zero"}, {"1.txt", "one"}})));
+  const auto make = [&](const std::string& program, const std::string& name) {
+    return std::system(fmt::format("{} <{} >{} 2>/dev/null", program, folder / "x.tar", folder / name).c_str()) == 0;
+  };
+  for (const std::string name : {"x.tar.gz", "x-0.tgz", "x-1.tgz"}) {
+    ASSERT_TRUE(make("gzip", name));
+    expect_same(*open(folder / name), *plain);
+  }
+  EXPECT_EQ(open(folder / "x-*.tgz")->size(), 2 * plain->size());
+#if LOCKSTEP_HAS_LIBARCHIVE
+  int read = 0;
+  for (const std::string program : {"bzip2", "xz", "zstd"}) {
+    const std::string ending = program == "bzip2" ? "bz2" : program == "zstd" ? "zst" : program;
+    for (const std::string& name : {"x.tar." + ending, "x.t" + ending}) {
+      if (!make(program, name)) continue;  // not every machine has them all
+      expect_same(*open(folder / name), *plain);
+      ++read;
+    }
+  }
+  EXPECT_GT(read, 0);
+#endif
+  folder.write("torn.tgz", contents(folder / "x-0.tgz").substr(0, 40));
+  EXPECT_TRUE(has(message_of([&] { open(folder / "torn.tgz"); }), "torn.tgz cannot be decompressed"));
 }
 
 TEST(Tar, IsRecognisedByItsBytes) {
