@@ -46,15 +46,15 @@ format: setup  ## lay out our sources; CHECK=1 only fails on a difference
 fuzz: setup  ## run every fuzzer for FUZZ_SECONDS=60
 	$(configure) fuzz
 	cmake --build --preset fuzz -j $(JOBS)
-	@for fuzzer in build/fuzz/*_fuzz; do \
+	@crashed=0; for fuzzer in build/fuzz/*_fuzz; do \
 	  name=$$(basename $$fuzzer _fuzz); found=build/fuzz/corpus/$$name; \
 	  mkdir -p $$found tests/fuzz/corpus/$$name; \
 	  echo "== $$name, $(FUZZ_SECONDS) s"; \
 	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/$$name- $$found tests/fuzz/corpus/$$name || { \
 	    echo "To keep the input and see names: put it into tests/fuzz/corpus/$$name, ctest --preset asan -R corpus_$$name"; \
-	    exit 1; }; \
-	done
+	    crashed=1; }; \
+	done; exit $$crashed
 
 coverage: setup  ## which lines the tests reach: a summary, and pages in build/coverage/html
 	$(configure) coverage

@@ -15,6 +15,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = parse_npy_header(as_bytes(written));
     if (again.type != header.type || again.shape != header.shape || again.data_offset != written.size()) std::abort();
   }
-  scan_and_read("npy", data, size);
+  scan_and_read("npy", text_of(data, size));
   return 0;
 }

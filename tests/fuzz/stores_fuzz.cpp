@@ -3,15 +3,7 @@
 // Feeds any bytes to the readers of files that engines of others write: the pages of
 // LMDB, records of samples, HDF5's chunks and its heap. An Error of Fault::Data or an
 // answer, nothing else.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <utility>
-
-#include "lockstep/core/error.h"
-#include "lockstep/data/file_bytes.h"
+#include "format_fuzz.h"
 #include "lockstep/data/formats/hdf5_chunk.h"
 #include "lockstep/data/formats/hdf5_heap.h"
 #include "lockstep/data/formats/lmdb_pages.h"
@@ -37,14 +29,6 @@ class Memory final : public FileBytes {
   Bytes bytes_;
 };
 
-void expect_error_or_answer(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    if (error.fault() != Fault::Data) std::abort();
-  }
-}
-
 /// The bytes of what was found must lie in the file.
 void expect_within(Bytes file, std::uint64_t offset, std::uint64_t length) {
   if (offset > file.size() || length > file.size() - offset) std::abort();
@@ -65,16 +49,16 @@ void read_heap(Bytes file) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes = std::as_bytes(std::span(data, size));
-  expect_error_or_answer([&] {
+  done_or_data_error([&] {
     lmdb::each_entry(bytes, [&](const lmdb::Entry& entry) { expect_within(bytes, entry.offset, entry.length); });
   });
-  expect_error_or_answer([&] {
+  done_or_data_error([&] {
     Schema schema;
     widen(schema, parse_record(bytes));
   });
-  expect_error_or_answer([&] { read_heap(bytes); });
+  done_or_data_error([&] { read_heap(bytes); });
   for (const bool deflated : {false, true}) {
-    expect_error_or_answer([&] { hdf5::unpack_chunk({64, 4, deflated, true, ""}, bytes); });
+    done_or_data_error([&] { hdf5::unpack_chunk({64, 4, deflated, true, ""}, bytes); });
   }
   return 0;
 }

@@ -31,8 +31,9 @@ std::vector<std::uint8_t> with_checksums(std::vector<std::uint8_t> bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  lockstep::data::scan_and_read("tar", data, size);
+  using namespace lockstep::data;
+  scan_and_read("tar", text_of(data, size));
   const auto right = with_checksums({data, data + size});
-  lockstep::data::scan_and_read("tar", right.data(), right.size());
+  scan_and_read("tar", text_of(right.data(), right.size()));
   return 0;
 }

@@ -4,7 +4,8 @@
 #include "format_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  lockstep::data::scan_and_read("zip", data, size);
-  lockstep::data::scan_and_read("npz", data, size);
+  using namespace lockstep::data;
+  scan_and_read("zip", text_of(data, size));
+  scan_and_read("npz", text_of(data, size));
   return 0;
 }

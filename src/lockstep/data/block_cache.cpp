@@ -15,16 +15,17 @@ std::shared_ptr<const std::string> BlockCache::get(const Key& key, const std::fu
     ages_.splice(ages_.begin(), ages_, place->age);
     entry = place;
   }
+  const std::lock_guard unpacking(entry->unpacking);
+  if (entry->bytes) return entry->bytes;
   // Who throws leaves it to the next one to try.
-  std::call_once(entry->once, [&] {
-    auto bytes = std::make_shared<const std::string>(unpack());
-    const std::lock_guard lock(mutex_);  // shrink() looks at the bytes of all
-    entry->bytes = std::move(bytes);
-    const auto mine = entries_.find(key);
-    if (mine == entries_.end() || mine->second != entry) return;
+  auto bytes = std::make_shared<const std::string>(unpack());
+  const std::lock_guard lock(mutex_);  // shrink() looks at the bytes of all
+  entry->bytes = std::move(bytes);
+  const auto mine = entries_.find(key);
+  if (mine != entries_.end() && mine->second == entry) {
     bytes_ += entry->bytes->size();
     shrink();
-  });
+  }
   return entry->bytes;
 }
 

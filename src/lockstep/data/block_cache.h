@@ -29,7 +29,7 @@ class BlockCache {
 
  private:
   struct Entry {
-    std::once_flag once;
+    std::mutex unpacking;  // not once_flag: under the thread sanitizer it hangs when unpacking throws
     std::shared_ptr<const std::string> bytes;
     std::list<Key>::iterator age;
   };
