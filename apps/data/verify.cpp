@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "data/source_options.h"
 #include "json_text.h"
 #include "lockstep/core/error.h"
+#include "lockstep/data/image.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/on_threads.h"
 #include "progress.h"
@@ -32,11 +34,12 @@ struct Finding {
   std::string reason;
 };
 
-/// Arrays are opened without a scan, so the first look is what later ones are compared with.
+/// Takes the checksums of what is looked at for the first time: later looks are compared with that.
 bool take_missing_checksums(const Options& options) {
   bool taken = false;
   for (const auto& path : data::expand(options.from.source)) {
     if (!std::filesystem::exists(path)) continue;  // a built-in set
+    taken = taken || data::index_file_of(path).empty();
     auto index = data::index_of(path, options.from.open);
     if (!index.checksums.empty()) continue;
     data::take_checksums(path, index);
@@ -45,9 +48,35 @@ bool take_missing_checksums(const Options& options) {
   return taken;
 }
 
+/// Files that are longer or shorter than they were, by which no sample can be found any more.
+std::vector<std::string> cut_files(const Options& options) {
+  std::vector<std::string> all;
+  for (const auto& path : data::expand(options.from.source)) {
+    for (auto& one : data::files_of_other_size(path)) all.push_back(std::move(one));
+  }
+  return all;
+}
+
+/// An image whose bytes are those of the scan may still have been torn from the start.
+void check_images(const data::Schema& schema, data::Sample& sample) {
+  for (std::size_t place = 0; place < schema.size(); ++place) {
+    const bool image = schema[place].encoding == data::Encoding::Jpeg || schema[place].encoding == data::Encoding::Png;
+    const auto& value = sample.values[place];
+    if (image && !value.missing && data::has_decoder(schema[place].encoding))
+      data::decode_image(value.bytes, 0, sample.scratch);
+  }
+}
+
 void run(Options options) {
   options.from.open.as_kept = true;
   options.from.open.checksums = true;
+  const auto cut = cut_files(options);
+  if (!cut.empty()) {
+    if (options.json) fmt::print("{}", json_text({{"files_of_other_size", cut}}));
+    for (const auto& one : cut) fmt::print(stderr, "lockstep: {}\n", one);
+    fmt::print(stderr, "lockstep: if the change was meant, remove the index (.lsx)\n");
+    end_with(exit_code::kFailed);
+  }
   const bool first_time = take_missing_checksums(options);
   const auto set = data::open(options.from.source, options.from.open);
   std::vector<Finding> findings;
@@ -59,6 +88,11 @@ void run(Options options) {
       try {
         if (!set->verify(index)) ++without;
         set->read(index, sample);
+        try {
+          check_images(set->schema(), sample);
+        } catch (Error& error) {
+          throw error.during("decoding " + set->name(index));
+        }
       } catch (const Error& error) {
         const std::lock_guard lock(mutex);
         findings.push_back({index, set->name(index), error.what()});

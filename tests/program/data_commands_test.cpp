@@ -81,6 +81,24 @@ TEST_F(DataCommands, VerifyNamesTheCorruptSample) {
   EXPECT_EQ(found["corrupt"][0]["sample"], 41);
 }
 
+TEST_F(DataCommands, VerifyNamesWhatWasCutOrIsNoImage) {
+  std::ofstream(*this / "x.csv") << "a,b\n1,2\n3,4\n5,6\n";
+  const auto first = run({"data", "verify", *this / "x.csv", "--json"});
+  EXPECT_EQ(first.code, 0) << first.errors;
+  EXPECT_EQ(json::parse(first.output)["checksums_taken_now"], true);
+  EXPECT_EQ(json::parse(run({"data", "verify", *this / "x.csv", "--json"}).output)["checksums_taken_now"], false);
+  std::ofstream(*this / "x.csv") << "a,b\n1,2\n3,4\n";
+  const auto cut = run({"data", "verify", *this / "x.csv"});
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_TRUE(has(cut.errors, "x.csv has 12 bytes, not 16 as when it was scanned")) << cut.errors;
+
+  fs::create_directories(*this / "images/cat");
+  std::ofstream(*this / "images/cat/one.jpg") << "\xFF\xD8\xFF no image";
+  const auto torn = run({"data", "verify", *this / "images"});
+  EXPECT_EQ(torn.code, 1);
+  EXPECT_TRUE(has(torn.output, "decoding ") && has(torn.output, "cat/one")) << torn.output;
+}
+
 TEST_F(DataCommands, SplitKeepsClassesAndRepeats) {
   const auto answer = run({"data", "split", *this / "labels.npy", *this / "p.npy", "--parts", "train=0.8,test=0.2",
                            "--stratify", "values", "--json"});

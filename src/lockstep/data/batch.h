@@ -24,7 +24,7 @@ struct Skipped {
 struct Batch {
   std::int64_t epoch = 0;
   std::int64_t position = 0;      // of its first sample in the order of the epoch
-  std::int64_t global_count = 0;  // samples on all ranks together
+  std::int64_t global_count = 0;  // samples on all ranks together, those included that could not be read
   std::int64_t first = 0;         // of this rank's part, in the global batch
   std::vector<std::int64_t> ids;  // samples of this rank's part, as the data set numbers them
   Schema schema;                  // of the tensors: what the transforms made of the data set's

@@ -43,6 +43,7 @@ void BatchSlot::begin(const Layout& layout, Batch&& about, std::int64_t rows) {
     const Field& field = layout_.schema[place];
     if (!field.fixed()) {
       ragged_[place].rows.resize(static_cast<std::size_t>(rows));
+      for (auto& row : ragged_[place].rows) row.clear();  // one that is skipped is as long as nothing
       ragged_[place].shapes.assign(static_cast<std::size_t>(rows), {});
       continue;
     }

@@ -189,6 +189,26 @@ TEST(Cluster, LoadersEndTogetherAtAnyMoment) {
   }
 }
 
+/// Throws what nobody foresaw.
+class Unforeseen final : public Dataset {
+ public:
+  const Schema& schema() const noexcept override { return schema_; }
+  std::int64_t size() const noexcept override { return 100; }
+  void read(std::int64_t, Sample&) const override { throw 42; }
+  std::string name(std::int64_t index) const override { return std::to_string(index); }
+
+ private:
+  Schema schema_ = {{"x", Encoding::Values, c10::ScalarType::Byte, {1}}};
+};
+
+TEST(Cluster, ARankWithoutFurtherRoundsSaysSoAtEveryBatch) {
+  comm::run_ranks(1, [&](Communicator& world) {
+    const auto group = world.duplicate();
+    const auto loader = cluster_loader(std::make_shared<Unforeseen>(), *group);
+    for (int i = 0; i < 3; ++i) EXPECT_THROW(loader->next(), int);
+  });
+}
+
 TEST(Cluster, AnErrorOnOneRankIsWhatAllRead) {
   const Folder folder;
   const std::string source = folder.write("a.npy", counted_npy(1000, 2));

@@ -67,7 +67,7 @@ void Exchange::read_ahead(Position start) const {
     if (holder_of(id, dataset_.size(), group_.size()) != group_.rank()) continue;
     try {
       dataset_.read(id, sample);
-    } catch (const Error&) {  // who wants it will be told
+    } catch (...) {  // who wants it will be told
     }
   }
 }
@@ -96,12 +96,13 @@ std::byte* Exchange::grow_by(std::size_t bytes) {
 /// A row on its way: its length, whether it could be read, and the sample or the reason.
 void Exchange::put_row(std::int64_t id) {
   std::string reason;
+  bool good = true;
   try {
     dataset_.read(id, sample_);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     reason = error.what();
+    good = false;
   }
-  const bool good = reason.empty();
   const std::uint64_t length = 1 + (good ? wire_bytes(sample_) : reason.size());
   std::byte* place = grow_by(sizeof length + length);
   std::memcpy(place, &length, sizeof length);

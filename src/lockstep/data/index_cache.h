@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lockstep/data/format.h"
 
@@ -15,6 +16,9 @@ Index index_of(const std::string& path, const OpenOptions& options);
 
 /// Where it is kept, if it is.
 std::string index_file_of(const std::string& path);
+
+/// In words, those of its files that are not as long as when the kept index was made.
+std::vector<std::string> files_of_other_size(const std::string& path);
 
 /// Fills the checksums in, reading all of the source, and keeps them.
 void take_checksums(const std::string& path, Index& index);

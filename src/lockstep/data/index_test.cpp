@@ -59,6 +59,35 @@ TEST(IndexFile, TornBytesAreNoIndex) {
   }
 }
 
+TEST(IndexFile, IsMadeAnewWhenTheTimeOfAScannedFileChanged) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) text += std::to_string(10'000 + i) + "\n";
+  const auto path = folder.write("x.txt", text);
+  index_of(path, {});
+  // As long as before, and alike at both ends, but lines lie elsewhere in the middle.
+  text.replace(text.size() / 2 / 6 * 6, 12, "1\n234567890\n");
+  folder.write("x.txt", text);
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  const auto set = open(path);
+  Sample sample;
+  set->read(20'000, sample);
+  EXPECT_EQ(as_text(sample.values[0].bytes), "1");
+}
+
+TEST(IndexFile, KnowsFilesThatWereCut) {
+  const Folder folder;
+  const auto path = folder.write("x.txt", "one\ntwo\nthree\n");
+  EXPECT_TRUE(files_of_other_size(path).empty());
+  index_of(path, {});
+  EXPECT_TRUE(files_of_other_size(path).empty());
+  folder.write("x.txt", "one\ntwo\n");
+  ASSERT_EQ(files_of_other_size(path).size(), 1U);
+  EXPECT_TRUE(has(files_of_other_size(path)[0], "x.txt has 8 bytes, not 14")) << files_of_other_size(path)[0];
+  std::filesystem::remove(path);
+  EXPECT_TRUE(has(files_of_other_size(path).at(0), "is gone"));
+}
+
 TEST(IndexFile, ChecksumsAreReadOnlyWhenAskedFor) {
   const Folder folder;
   const auto path = folder.write("x.txt", "one\ntwo\nthree\n");

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include <ATen/Context.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/cpu.h"
@@ -46,6 +47,7 @@ LoaderOptions checked(LoaderOptions options) {
   if (options.threads < 0) fail(Fault::Usage, fmt::format("{} loader threads", options.threads));
   options.ahead = std::max(options.ahead, 2);
   options.pad_multiple = std::max<std::int64_t>(options.pad_multiple, 1);
+  options.pinned = options.pinned && at::hasCUDA();
   return options;
 }
 
@@ -225,6 +227,8 @@ class Loader::Worker {
       }
       Slot& slot = begin(std::move(plan));
       if (error) {
+        exchange_error_ = error;
+        exchange_ended_ = true;
         slot.filled.fail(error);
         begun_.pop_back();
         slot.ready = true;
@@ -257,14 +261,20 @@ class Loader::Worker {
     slot.rows = slot.rows_left = plan.rows;
     slot.rows_taken = 0;
     slot.ready = false;
-    slot.filled.begin(layout_, std::move(plan.about), plan.rows);
     begun_.push_back(&slot);
+    try {
+      slot.filled.begin(layout_, std::move(plan.about), plan.rows);
+    } catch (...) {  // no memory
+      slot.filled.fail(std::current_exception());
+      slot.rows = slot.rows_left = 0;
+    }
     return slot;
   }
 
   /// Another rank has destroyed its loader while this one wants more. If it failed, its error is what
   /// everybody shall read; if it goes on with something else, the group's watchdog names it.
   [[noreturn]] void wait_for_the_cause() {
+    if (exchange_error_) std::rethrow_exception(exchange_error_);
     options_.exchange->barrier("more samples");
     fail(Fault::Comm, "another rank reads no more samples: all ranks must take the same number of batches");
   }
@@ -344,9 +354,10 @@ class Loader::Worker {
   std::vector<Slot> slots_;
   bool stopping_ = false;
   bool exchange_ended_ = false;
-  Position to_fill_;          // where the next batch to begin begins
-  std::uint64_t filled_ = 0;  // batches begun
-  std::deque<Slot*> begun_;   // those with rows that nobody has taken
+  std::exception_ptr exchange_error_;  // of this rank: it has no more rounds
+  Position to_fill_;                   // where the next batch to begin begins
+  std::uint64_t filled_ = 0;           // batches begun
+  std::deque<Slot*> begun_;            // those with rows that nobody has taken
   Position to_hand_out_;
   std::uint64_t handed_out_ = 0;
   Sample own_sample_;  // of the consumer, when it helps

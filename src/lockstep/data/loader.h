@@ -51,7 +51,7 @@ struct LoaderOptions {
   // With cache = "cluster": the ranks among which samples travel. The group is the loader's own from
   // then on, and making and destroying the loader is a collective of it.
   comm::Communicator* exchange = nullptr;
-  bool pinned = false;  // in memory that a GPU copies from by itself
+  bool pinned = false;  // where there is CUDA, in memory that a GPU copies from by itself
 };
 
 class Loader {

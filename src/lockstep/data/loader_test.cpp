@@ -133,6 +133,36 @@ TEST(Loader, CarriesAnErrorToTheConsumerWithTheSamplesName) {
   EXPECT_EQ(after->ids.front(), 20);
 }
 
+// Rows that are skipped leave no trace of the batch that had their place before.
+TEST(Loader, PadsToTheLongestThatIsThere) {
+  const auto set = std::make_shared<Counting>(60);
+  for (std::int64_t id = 30; id < 60; ++id) {
+    if (id % 5 > 1) set->bad.insert(id);
+  }
+  LoaderOptions options;
+  options.batch = 10;
+  options.on_error = "skip";
+  Loader loader(set, order("sequential", 60), options);
+  for (std::int64_t position = 0; position < 60; position += 10) {
+    const Batch* batch = loader.next();
+    ASSERT_NE(batch, nullptr);
+    EXPECT_EQ((*batch)["word"].size(1), position < 30 ? 4 : 1) << position;
+  }
+}
+
+TEST(Loader, ABatchThatFitsNoMemoryIsAnErrorOfThatBatch) {
+  const auto set = std::make_shared<Counting>(40);
+  LoaderOptions options;
+  options.batch = std::int64_t{1} << 60;
+  class Endless final : public Order {
+    std::int64_t length() const noexcept override { return std::int64_t{1} << 61; }
+    std::int64_t at(std::int64_t, std::int64_t position) const noexcept override { return position % 40; }
+  };
+  Loader loader(set, std::make_shared<Endless>(), options);
+  EXPECT_ANY_THROW(loader.next());
+  EXPECT_ANY_THROW(loader.next());
+}
+
 TEST(Loader, SkipsAndListsWhatCannotBeRead) {
   const auto set = std::make_shared<Counting>(20);
   set->bad = {3, 5, 11};

@@ -1,8 +1,14 @@
 #include "lockstep/data/pack.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +16,9 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/data/decompress.h"
+#include "lockstep/data/index_cache.h"
 #include "lockstep/data/on_threads.h"
+#include "lockstep/data/open.h"
 
 namespace lockstep::data {
 namespace {
@@ -45,15 +53,59 @@ std::vector<Shard> shards_of(const Dataset& source, const std::string& destinati
     each = static_cast<std::int64_t>(static_cast<double>(options.shard_bytes) / mean_bytes(source));
   each = std::clamp<std::int64_t>(each, 1, samples);
   if (each == samples && options.shard_samples == 0 && options.shard_bytes == 0) return {{destination, 0, samples}};
+  // Numbers of one width, so that a pattern lists the shards in order.
+  const auto width = std::max<std::size_t>(5, std::to_string((samples - 1) / each).size());
   std::vector<Shard> shards;
   for (std::int64_t first = 0; first < samples; first += each) {
-    shards.push_back(
-        {with_suffix(destination, fmt::format("{:05}", shards.size())), first, std::min(each, samples - first)});
+    shards.push_back({with_suffix(destination, fmt::format("{:0{}}", shards.size(), width)), first,
+                      std::min(each, samples - first)});
   }
   return shards;
 }
 
-/// A file beside the destination while a pack is under way: what was asked for.
+/// "train-00007.tar" of "train.tar"
+bool is_shard_name(const std::string& name, const std::string& destination) {
+  const std::string pattern = fs::path(with_suffix(destination, "#")).filename().string();
+  const auto number = pattern.find('#');
+  const std::size_t around = pattern.size() - 1;
+  return name.size() >= around + 5 && name.starts_with(pattern.substr(0, number)) &&
+         name.ends_with(pattern.substr(number + 1)) &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(number),
+                     name.end() - static_cast<std::ptrdiff_t>(around - number),
+                     [](char letter) { return letter >= '0' && letter <= '9'; });
+}
+
+/// "train.tar" of "train.tar.part123" if the process 123 that was writing it is no more; else "".
+std::string left_behind(const std::string& name) {
+  constexpr std::string_view kPart = ".part";
+  const auto place = name.rfind(kPart);
+  if (place == std::string::npos) return "";
+  const std::string digits = name.substr(place + kPart.size());
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return "";
+  const auto process = static_cast<pid_t>(std::strtol(digits.c_str(), nullptr, 10));
+  return process > 0 && kill(process, 0) != 0 && errno == ESRCH ? name.substr(0, place) : "";
+}
+
+/// What lies where the shards are to lie: half a file of a process that was killed is removed; a shard of
+/// an earlier pack into more of them would be read along with those of this one.
+void clear_the_place(const std::string& destination, const std::vector<Shard>& shards) {
+  std::set<std::string> ours;
+  for (const auto& shard : shards) ours.insert(fs::path(shard.path).filename().string());
+  const bool sharded = shards.size() > 1 || shards[0].path != destination;
+  const fs::path folder = fs::absolute(destination).parent_path();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (ours.contains(left_behind(name))) fs::remove_all(entry.path(), ignored);
+    if (sharded && !ours.contains(name) && is_shard_name(name, destination)) {
+      fail(Fault::Usage, fmt::format("{} is of a pack into other shards, and a pattern would read it along with the {} "
+                                     "of this one; remove it first",
+                                     entry.path().string(), shards.size()));
+    }
+  }
+}
+
+/// A file beside the destination while a pack into shards is under way: what was asked for.
 class Journal {
  public:
   Journal(const std::string& destination, const std::string& asked) : path_(destination + ".packing"), asked_(asked) {
@@ -136,6 +188,18 @@ std::string with_suffix(const std::string& path, const std::string& suffix) {
   return (fs::path(path).parent_path() / (stem + "-" + suffix + file.substr(stem.size()))).string();
 }
 
+std::string identity_of(const std::string& source, const OpenOptions& options) {
+  std::error_code unreadable;
+  std::string identity = source;
+  for (const auto& path : expand(source)) {
+    if (!fs::exists(path, unreadable)) return source;  // a built-in set
+    const Index index = index_of(path, options);
+    identity += fmt::format("\n{}: {}, {}", fs::absolute(path).lexically_normal().string(), index.format, index.asked);
+    for (const auto& file : index.files) identity += fmt::format("\n{} {} {}", file.path, file.size, file.mtime_ns);
+  }
+  return identity;
+}
+
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names) {
   if (names.empty()) return source;
   return std::make_shared<ChosenFields>(std::move(source), names);
@@ -150,8 +214,10 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
   const auto shards = shards_of(*source, destination, options);
   std::string fields;
   for (const auto& field : source->schema()) fields += field.text() + "; ";
-  Journal journal(destination, fmt::format("{}\n{} samples in {} shards\n{}\n{} {}\n", options.identity, source->size(),
-                                           shards.size(), fields, options.write.compression, options.write.level));
+  Journal journal(destination, fmt::format("{}\n{} samples in {} shards of {}\n{}\n{} {} {}\n", options.identity,
+                                           source->size(), shards.size(), shards[0].count, fields, name,
+                                           options.write.compression, options.write.level));
+  clear_the_place(destination, shards);
   PackResult result;
   std::vector<const Shard*> to_do;
   for (const auto& shard : shards) {
@@ -165,7 +231,7 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
   }
   // A format that cannot hold such samples says so before anything is left behind.
   if (!to_do.empty()) (void)format.write(to_do[0]->path, source->schema(), options.write);
-  journal.begin();
+  if (shards.size() > 1) journal.begin();
   try {
     on_threads(
         static_cast<std::int64_t>(to_do.size()),

@@ -21,7 +21,7 @@ struct PackOptions {
   std::int64_t shard_bytes = 0;          // about so large; 0: one file
   std::int64_t shard_samples = 0;        // instead of shard_bytes
   std::vector<std::string> fields = {};  // these only, in this order
-  std::string identity;                  // of the source: what a pack that goes on must agree with
+  std::string identity;                  // of the source: what a pack that goes on must agree with (identity_of)
 };
 
 struct PackResult {
@@ -33,6 +33,9 @@ struct PackResult {
 /// `progress` hears of samples done, from any thread.
 PackResult pack(const DatasetPtr& source, const std::string& destination, const PackOptions& options,
                 const std::function<void(std::int64_t samples)>& progress = {});
+
+/// What the source is now: its files, their sizes and times, and how they are read.
+std::string identity_of(const std::string& source, const OpenOptions& options);
 
 /// The fields `names` of it, in that order.
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names);

@@ -1,5 +1,8 @@
 #include "lockstep/data/pack.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <numeric>
 
 #include "lockstep/data/npy_header.h"
@@ -78,6 +81,51 @@ TEST_F(Pack, GoesOnWhereItWas) {
   EXPECT_EQ(result.shards_found, found);
   EXPECT_FALSE(fs::exists(folder_ / "p.npy.packing"));
   expect_same(*open(folder_ / "p-*.npy"), *source_);
+}
+
+TEST_F(Pack, GoesOnOnlyFromShardsOfTheSameSize) {
+  PackOptions options;
+  options.shard_samples = 34;  // the first of three can be read
+  message_of([&] { pack(std::make_shared<Torn>(source_), folder_ / "p.npy", options); }, Fault::Io);
+  options.shard_samples = 40;  // three as well
+  EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "p.npy", options); }, Fault::Usage), "was interrupted"));
+}
+
+TEST_F(Pack, KnowsTheSourceByItsFiles) {
+  const std::string file = folder_ / "source.npy", before = identity_of(file, {});
+  EXPECT_EQ(identity_of(file, {}), before);
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+  EXPECT_NE(identity_of(file, {}), before);
+  OpenOptions other;
+  other.separator = ";";
+  EXPECT_NE(identity_of(file, other), identity_of(file, {}));
+  EXPECT_EQ(identity_of("blobs:samples=3", {}), "blobs:samples=3");
+}
+
+TEST_F(Pack, RefusesToLieAmongShardsOfAnother) {
+  PackOptions options;
+  options.shard_samples = 30;
+  pack(source_, folder_ / "p.npy", options);
+  options.shard_samples = 50;
+  EXPECT_TRUE(
+      has(message_of([&] { pack(source_, folder_ / "p.npy", options); }, Fault::Usage), "p-00002.npy is of a pack"));
+  fs::remove(folder_ / "p-00002.npy");
+  fs::remove(folder_ / "p-00003.npy");
+  pack(source_, folder_ / "p.npy", options);
+  expect_same(*open(folder_ / "p-*.npy"), *source_);
+}
+
+TEST_F(Pack, RemovesWhatAKilledOneLeft) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  const auto left = folder_.write("x.npy.part" + std::to_string(child), "half");
+  const auto living = folder_.write("x.npy.part" + std::to_string(getppid()), "half");
+  const auto other = folder_.write("xy.npy.part" + std::to_string(child), "half");
+  pack(source_, folder_ / "x.npy", {});
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(living));
+  EXPECT_TRUE(fs::exists(other));
 }
 
 TEST_F(Pack, LeavesNothingOnAFullDisk) {
