@@ -10,7 +10,9 @@
 #include <fmt/format.h>
 
 #include "lockstep/comm/runtime.h"
+#include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
+#include "lockstep/core/text.h"
 #include "lockstep/data/cache.h"
 #include "lockstep/data/loader.h"
 
@@ -31,9 +33,11 @@ int main(int argc, char** argv) {
     const auto exchange = world.duplicate();  // samples travel beside what the program itself sends
 
     data::LoaderOptions options;
-    options.batch = std::stoll(argv[2]);
+    options.batch = parse_integer("BATCH", argv[2], 1, INT32_MAX);
     options.share = {world.rank(), world.rank() + 1, world.size()};
-    std::ifstream(argv[3]) >> options.start.epoch >> options.start.sample;
+    std::ifstream position(argv[3]);
+    if (position && !(position >> options.start.epoch >> options.start.sample))
+      fail(Fault::Usage, fmt::format("{} holds no position, EPOCH SAMPLE; remove it to begin anew", argv[3]));
     if (cache.cache == "cluster") options.exchange = exchange.get();
     data::OrderOptions order;
     order.samples = set->size();

@@ -20,7 +20,8 @@ struct Options {
 void run(const Options& options) {
   const auto set = data::open(options.from.source, options.from.open);
   data::Sample sample;
-  for (std::int64_t i = options.first; i < std::min(set->size(), options.first + options.count); ++i) {
+  const std::int64_t first = std::min(options.first, set->size());
+  for (std::int64_t i = first; i < first + std::min(options.count, set->size() - first); ++i) {
     set->read(i, sample);
     fmt::print("{}\n", set->name(i));
     for (std::size_t place = 0; place < sample.values.size(); ++place) {
@@ -36,10 +37,8 @@ void add_data_head(CLI::App& data) {
   auto* command = data.add_subcommand("head", "The first samples");
   command->footer("Example:\n  lockstep data head train.tar -n 3");
   options->from.add_to(*command);
-  command->add_option("-n,--count", options->count, "How many")->check(CLI::NonNegativeNumber)->capture_default_str();
-  command->add_option("--first", options->first, "From this one on")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command->add_option("-n,--count", options->count, "How many")->check(whole_from(0))->capture_default_str();
+  command->add_option("--first", options->first, "From this one on")->check(whole_from(0))->capture_default_str();
   command->callback([options] { run(*options); });
 }
 

@@ -14,6 +14,7 @@
 #include "data/source_options.h"
 #include "data/value_text.h"
 #include "json_text.h"
+#include "lockstep/core/random.h"
 #include "lockstep/core/text.h"
 #include "lockstep/data/on_threads.h"
 #include "progress.h"
@@ -31,16 +32,49 @@ struct Options {
   bool json = false;
 };
 
-/// Of one field over many samples. Sums are exact enough for a look: deviations about the first value.
-struct Statistics {
-  std::int64_t missing = 0;
+/// Deviations are about the mean of a part, and parts are joined as Chan, Golub and LeVeque (1983) do: the
+/// squares of 1e9 and of 1e9 + 1 themselves differ only where a double ends.
+struct Moments {
   std::int64_t count = 0;
-  std::int64_t nan = 0;
-  std::int64_t bytes = 0;
   double least = std::numeric_limits<double>::infinity();
   double most = -std::numeric_limits<double>::infinity();
-  double sum = 0;
-  double squares = 0;
+  double sum = 0;      // the mean of it, unlike one that is updated, is exact for whole numbers
+  double squares = 0;  // of the deviations from the mean
+
+  static Moments of(const std::vector<double>& numbers) {
+    Moments moments;
+    moments.count = static_cast<std::int64_t>(numbers.size());
+    for (const double number : numbers) {
+      moments.least = std::min(moments.least, number);
+      moments.most = std::max(moments.most, number);
+      moments.sum += number;
+    }
+    const double mean = moments.mean();
+    for (const double number : numbers) moments.squares += (number - mean) * (number - mean);
+    return moments;
+  }
+  void add(const Moments& other) {
+    const auto mine = static_cast<double>(count), theirs = static_cast<double>(other.count);
+    const double apart = other.mean() - mean();
+    if (count > 0 && other.count > 0) squares += apart * apart * (mine * theirs / (mine + theirs));
+    squares += other.squares;
+    sum += other.sum;
+    count += other.count;
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+  double mean() const { return sum / static_cast<double>(std::max<std::int64_t>(count, 1)); }
+  double deviation() const { return std::sqrt(squares / static_cast<double>(count)); }
+};
+
+/// Of one field over many samples.
+struct Statistics {
+  std::int64_t missing = 0;
+  std::int64_t nan = 0;
+  std::int64_t infinite = 0;
+  std::int64_t bytes = 0;
+  Moments numbers;                         // the finite ones
+  Moments lengths;                         // in bytes, of text and what is encoded
   std::map<double, std::int64_t> classes;  // of a single number per sample, while there are few
 
   void add(const data::Field& field, const data::Value& value) {
@@ -49,36 +83,34 @@ struct Statistics {
       return;
     }
     bytes += static_cast<std::int64_t>(value.bytes.size());
-    if (field.encoding != Encoding::Values) return;
-    const auto numbers = numbers_of(field, value);
-    for (const double number : numbers) {
-      if (std::isnan(number)) {
-        ++nan;
-        continue;
-      }
-      ++count;
-      least = std::min(least, number);
-      most = std::max(most, number);
-      sum += number;
-      squares += number * number;
-    }
-    const bool label = numbers.size() == 1 && c10::isIntegralType(field.type, true);
-    if (label && classes.size() <= kMostClasses) ++classes[numbers[0]];
+    if (field.encoding != Encoding::Values) return lengths.add(Moments::of({static_cast<double>(value.bytes.size())}));
+    auto all = numbers_of(field, value);
+    nan += static_cast<std::int64_t>(std::erase_if(all, [](double number) { return std::isnan(number); }));
+    infinite += static_cast<std::int64_t>(std::erase_if(all, [](double number) { return std::isinf(number); }));
+    numbers.add(Moments::of(all));
+    const bool label = all.size() == 1 && c10::isIntegralType(field.type, true);
+    if (label && classes.size() <= kMostClasses) ++classes[all[0]];
   }
   void add(const Statistics& other) {
     missing += other.missing;
-    count += other.count;
     nan += other.nan;
+    infinite += other.infinite;
     bytes += other.bytes;
-    least = std::min(least, other.least);
-    most = std::max(most, other.most);
-    sum += other.sum;
-    squares += other.squares;
+    numbers.add(other.numbers);
+    lengths.add(other.lengths);
     for (const auto& [number, times] : other.classes) classes[number] += times;
   }
-  double mean() const { return sum / static_cast<double>(count); }
-  double deviation() const { return std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean() * mean())); }
 };
+
+/// One of each of `samples` equal pieces of the set, anywhere in it: a fixed step would meet only some of
+/// the classes where these alternate.
+std::int64_t spread(std::int64_t place, std::int64_t samples, std::int64_t size) {
+  if (samples == size) return place;
+  const auto begin = [&](std::int64_t piece) { return size / samples * piece + size % samples * piece / samples; };
+  const std::int64_t first = begin(place), width = begin(place + 1) - first;
+  return first + static_cast<std::int64_t>(
+                     Random(0, static_cast<std::uint64_t>(place)).below(static_cast<std::uint64_t>(width)));
+}
 
 /// Each thread's in turn, so that none waits for another at each sample.
 std::vector<Statistics> statistics_of(const data::Dataset& set, std::int64_t samples) {
@@ -91,8 +123,7 @@ std::vector<Statistics> statistics_of(const data::Dataset& set, std::int64_t sam
                      std::vector<Statistics> mine(all.size());
                      const std::int64_t end = std::min(samples, (piece + 1) * kPiece);
                      for (std::int64_t i = piece * kPiece; i < end; ++i) {
-                       // Spread over all, in case the first are not like the rest.
-                       set.read(samples == set.size() ? i : set.size() / samples * i, sample);
+                       set.read(spread(i, samples, set.size()), sample);
                        for (std::size_t place = 0; place < mine.size(); ++place)
                          mine[place].add(set.schema()[place], sample.values[place]);
                      }
@@ -115,13 +146,18 @@ nlohmann::json json_of(const data::Dataset& set, const std::vector<Statistics>& 
     auto& field = fields[place];
     field["missing"] = statistics.missing;
     field["bytes"] = statistics.bytes;
-    if (statistics.count > 0) {
-      field["min"] = statistics.least;
-      field["max"] = statistics.most;
-      field["mean"] = statistics.mean();
-      field["std"] = statistics.deviation();
-      field["nan"] = statistics.nan;
+    if (const Moments& numbers = statistics.numbers; numbers.count > 0) {
+      field["min"] = numbers.least;
+      field["max"] = numbers.most;
+      field["mean"] = numbers.mean();
+      field["std"] = numbers.deviation();
     }
+    if (set.schema()[place].encoding == Encoding::Values) {
+      field["nan"] = statistics.nan;
+      field["infinite"] = statistics.infinite;
+    }
+    if (const Moments& lengths = statistics.lengths; lengths.count > 0)
+      field["length"] = {{"min", lengths.least}, {"mean", lengths.mean()}, {"max", lengths.most}};
     if (has_classes(statistics)) {
       for (const auto& [number, times] : statistics.classes) field["counts"][fmt::format("{}", number)] = times;
     }
@@ -137,11 +173,14 @@ void print(const data::Dataset& set, const std::vector<Statistics>& all, std::in
     const Statistics& statistics = all[place];
     const data::Field& field = set.schema()[place];
     fmt::print("  {}", field.text());
-    if (statistics.count > 0) {
-      fmt::print("   {:.6g} to {:.6g}, mean {:.6g}, std {:.6g}", statistics.least, statistics.most, statistics.mean(),
-                 statistics.deviation());
+    if (const Moments& numbers = statistics.numbers; numbers.count > 0) {
+      fmt::print("   {:.6g} to {:.6g}, mean {:.6g}, std {:.6g}", numbers.least, numbers.most, numbers.mean(),
+                 numbers.deviation());
     }
+    if (const Moments& lengths = statistics.lengths; lengths.count > 0)
+      fmt::print("   {:.10g} to {:.10g} bytes, mean {:.6g}", lengths.least, lengths.most, lengths.mean());
     if (statistics.nan > 0) fmt::print(", {} NaN", statistics.nan);
+    if (statistics.infinite > 0) fmt::print(", {} infinite", statistics.infinite);
     if (statistics.missing > 0) fmt::print(", {} missing", statistics.missing);
     fmt::print("\n");
     if (!has_classes(statistics) || statistics.classes.size() > 20 ||
@@ -174,7 +213,7 @@ void add_data_info(CLI::App& data) {
   command->footer("Examples:\n  lockstep data info mnist\n  lockstep data info 'train-*.tar' --samples 1000 --json");
   options->from.add_to(*command);
   command->add_option("--samples", options->samples, "Statistics of so many only; by default of all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(1));
   command->add_flag("--json", options->json, "For scripts");
   command->callback([options] { run(*options); });
 }

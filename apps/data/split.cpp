@@ -2,6 +2,7 @@
 #include "lockstep/data/split.h"
 
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,6 +37,17 @@ struct Options {
 
 using NamedParts = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
 
+/// Each becomes part of a file's name.
+void check_names(const NamedParts& parts) {
+  std::set<std::string> known;
+  for (const auto& [name, samples] : parts) {
+    if (name.empty() || name.find('/') != std::string::npos) {
+      fail(Fault::Usage, fmt::format("--parts: '{}' cannot be in the name of a file; expected NAME=SHARE", name));
+    }
+    if (!known.insert(name).second) fail(Fault::Usage, fmt::format("--parts names '{}' twice", name));
+  }
+}
+
 NamedParts parts_of(const data::Dataset& set, const Options& options) {
   data::SplitOptions split;
   split.seed = options.seed;
@@ -56,6 +68,7 @@ NamedParts parts_of(const data::Dataset& set, const Options& options) {
       fail(Fault::Usage, fmt::format("--parts {}: expected NAME=SHARE, as in train=0.8", part));
     named.emplace_back(part.substr(0, equals), std::vector<std::int64_t>());
   }
+  check_names(named);
   auto parts = data::split(set.size(), split);
   for (std::size_t i = 0; i < parts.size(); ++i) named[i].second = std::move(parts[i]);
   return named;
@@ -64,9 +77,12 @@ NamedParts parts_of(const data::Dataset& set, const Options& options) {
 void run(const Options& options) {
   const auto set = data::open(options.from.source, options.from.open);
   auto result = nlohmann::json::object();
-  Progress progress("splitting", "samples", set->size());
-  for (auto& [name, samples] : parts_of(*set, options)) {
+  auto parts = parts_of(*set, options);
+  for (const auto& [name, samples] : parts) {
     if (samples.empty()) fail(Fault::Usage, fmt::format("part '{}' of {} samples would be empty", name, set->size()));
+  }
+  Progress progress("splitting", "samples", set->size());
+  for (auto& [name, samples] : parts) {
     const std::string path = data::with_suffix(options.destination, name);
     data::PackOptions pack;
     pack.identity = fmt::format("{} {} seed {}", options.from.source, name, options.seed);
@@ -90,7 +106,7 @@ void add_data_split(CLI::App& data) {
   options->from.add_to(*command);
   command->add_option("destination", options->destination, "NAME.EXT; parts are written as NAME-PART.EXT")->required();
   command->add_option("--parts", options->parts, "Names and shares")->delimiter(',')->capture_default_str();
-  command->add_option("--folds", options->folds, "So many equal parts instead")->check(CLI::NonNegativeNumber);
+  command->add_option("--folds", options->folds, "So many equal parts instead")->check(whole_from(0));
   command->add_option("--stratify", options->stratify, "Keep the shares of the classes in this field");
   command->add_option("--seed", options->seed, "Which of all possible splits")->capture_default_str();
   command->add_flag("--json", options->json, "For scripts");

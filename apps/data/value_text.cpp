@@ -32,14 +32,32 @@ std::string printable(std::string_view text) {
   return text.size() > kCharactersShown ? shown + "…" : shown;
 }
 
+template <class Number>
+std::vector<Number> converted(c10::ScalarType type, data::Bytes bytes) {
+  const auto count = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
+  const auto tensor = at::from_blob(const_cast<std::byte*>(bytes.data()), {count}, at::TensorOptions(type));
+  const auto numbers = tensor.to(c10::CppTypeToScalarType<Number>::value).contiguous();
+  const auto* begin = numbers.template const_data_ptr<Number>();
+  return {begin, begin + count};
+}
+
+/// Integers in full: an id of nine digits is another one when rounded.
+std::vector<std::string> number_texts(c10::ScalarType type, data::Bytes bytes) {
+  std::vector<std::string> texts;
+  if (!c10::isIntegralType(type, true)) {
+    for (const double number : converted<double>(type, bytes)) texts.push_back(fmt::format("{:.6g}", number));
+    return texts;
+  }
+  const bool large = type == at::kUInt64;
+  for (const std::int64_t number : converted<std::int64_t>(type, bytes))
+    texts.push_back(large ? fmt::format("{}", static_cast<std::uint64_t>(number)) : fmt::format("{}", number));
+  return texts;
+}
+
 }  // namespace
 
 std::vector<double> numbers_of(const data::Field& field, const data::Value& value) {
-  const auto count = static_cast<std::int64_t>(value.bytes.size() / c10::elementSize(field.type));
-  const auto tensor = at::from_blob(const_cast<std::byte*>(value.bytes.data()), {count}, at::TensorOptions(field.type));
-  const auto doubles = tensor.to(at::kDouble).contiguous();
-  const auto* begin = doubles.const_data_ptr<double>();
-  return {begin, begin + count};
+  return converted<double>(field.type, value.bytes);
 }
 
 std::string value_text(const data::Field& field, const data::Value& value) {
@@ -50,18 +68,18 @@ std::string value_text(const data::Field& field, const data::Value& value) {
     return fmt::format("{}, {}", data::name_of(field.encoding),
                        format_bytes(static_cast<std::int64_t>(value.bytes.size())));
   }
-  const auto numbers = numbers_of(field, value);
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(numbers.size(), kNumbersShown); ++i)
-    shown.push_back(fmt::format("{:.6g}", numbers[i]));
-  if (numbers.size() == 1 && !field.classes.empty()) {
-    const auto label = static_cast<std::size_t>(numbers[0]);
-    if (numbers[0] >= 0 && label < field.classes.size()) return fmt::format("{} ({})", shown[0], field.classes[label]);
+  const std::size_t count = value.bytes.size() / c10::elementSize(field.type);
+  const auto few = value.bytes.first(std::min(count, kNumbersShown) * c10::elementSize(field.type));
+  const auto shown = number_texts(field.type, few);
+  if (count == 1 && !field.classes.empty()) {
+    const double number = numbers_of(field, value)[0];
+    const auto label = static_cast<std::size_t>(number);
+    if (number >= 0 && label < field.classes.size()) return fmt::format("{} ({})", shown[0], field.classes[label]);
   }
   if (value.shape.empty()) return shown.empty() ? "" : shown[0];
   std::vector<std::string> sizes;
   for (const auto size : value.shape) sizes.push_back(std::to_string(size));
-  return fmt::format("[{}]: {}{}", join(sizes, ", "), join(shown, " "), numbers.size() > kNumbersShown ? " …" : "");
+  return fmt::format("[{}]: {}{}", join(sizes, ", "), join(shown, " "), count > kNumbersShown ? " …" : "");
 }
 
 }  // namespace lockstep::apps

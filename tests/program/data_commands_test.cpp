@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <string>
@@ -29,9 +31,13 @@ class DataCommands : public ::testing::Test {
     setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
     std::vector<std::int64_t> labels(90);
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 3);
-    std::string bytes = data::npy_header(c10::ScalarType::Long, {90});
-    bytes.append(reinterpret_cast<const char*>(labels.data()), labels.size() * sizeof labels[0]);
-    std::ofstream(folder_ / "labels.npy", std::ios::binary) << bytes;
+    write("labels.npy", labels, c10::ScalarType::Long);
+  }
+  template <class Number>
+  void write(const std::string& name, const std::vector<Number>& numbers, c10::ScalarType type) const {
+    std::string bytes = data::npy_header(type, {static_cast<std::int64_t>(numbers.size())});
+    bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number));
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
   }
   ~DataCommands() override {
     unsetenv("XDG_CACHE_HOME");
@@ -60,6 +66,64 @@ TEST_F(DataCommands, InfoCountsClasses) {
   EXPECT_EQ(info["samples"], 90);
   EXPECT_EQ(info["fields"][0]["counts"], (json{{"0", 30}, {"1", 30}, {"2", 30}}));
   EXPECT_EQ(info["fields"][0]["mean"], 1.0);
+}
+
+TEST_F(DataCommands, InfoIsExactFarFromZero) {
+  write("far.npy", std::vector<double>{1e9, 1e9 + 1, 1e9 + 2}, c10::ScalarType::Double);
+  const auto far = json::parse(run({"data", "info", *this / "far.npy", "--json"}).output)["fields"][0];
+  EXPECT_NEAR(far["std"].get<double>(), 0.8164965809, 1e-9);
+  EXPECT_EQ(far["mean"], 1e9 + 1);
+  // Over several threads' pieces.
+  std::vector<double> many(3000);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = 1e9 + static_cast<double>(i % 3);
+  write("many.npy", many, c10::ScalarType::Double);
+  const auto all = json::parse(run({"data", "info", *this / "many.npy", "--json"}).output)["fields"][0];
+  EXPECT_NEAR(all["std"].get<double>(), 0.8164965809, 1e-6);
+}
+
+TEST_F(DataCommands, InfoCountsWhatIsNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  write("x.npy", std::vector<double>{1, kInfinity, 3, -kInfinity, std::nan("")}, c10::ScalarType::Double);
+  const auto answer = run({"data", "info", *this / "x.npy"});
+  EXPECT_TRUE(has(answer.output, "1 to 3, mean 2, std 1, 1 NaN, 2 infinite")) << answer.output;
+}
+
+TEST_F(DataCommands, InfoGivesLengthsOfText) {
+  std::ofstream(*this / "lines.txt") << "a\nbcd\nefghi\n";
+  const auto answer = run({"data", "info", *this / "lines.txt"});
+  EXPECT_TRUE(has(answer.output, "text   1 to 5 bytes, mean 3")) << answer.output;
+}
+
+TEST_F(DataCommands, InfoLooksAtSamplesFromAllOver) {
+  std::vector<std::int64_t> sorted(20'000);
+  for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<std::int64_t>(i / 2000);
+  write("sorted.npy", sorted, c10::ScalarType::Long);
+  const auto counts = [&](const std::string& file, const std::string& samples) {
+    const auto answer = run({"data", "info", *this / file, "--samples", samples, "--json"});
+    return json::parse(answer.output)["fields"][0]["counts"];
+  };
+  EXPECT_EQ(counts("sorted.npy", "10").size(), 10U);
+  std::vector<std::int64_t> ids(1999);
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  write("ids.npy", ids, c10::ScalarType::Long);
+  const auto some = counts("ids.npy", "999");
+  EXPECT_EQ(some.size(), 999U) << "none twice";
+  std::int64_t last = 0;
+  for (const auto& [id, times] : some.items()) last = std::max<std::int64_t>(last, std::stoll(id));
+  EXPECT_GE(last, 1995);
+  EXPECT_EQ(counts("labels.npy", "30").size(), 3U) << "every third is of one class";
+}
+
+TEST_F(DataCommands, HeadShowsIntegersInFull) {
+  write("ids.npy", std::vector<std::int64_t>{1234567890123456789, -7}, c10::ScalarType::Long);
+  const auto answer = run({"data", "head", *this / "ids.npy"});
+  EXPECT_TRUE(has(answer.output, "values       1234567890123456789\n")) << answer.output;
+  EXPECT_TRUE(has(answer.output, "values       -7\n")) << answer.output;
+  write("large.npy", std::vector<std::uint64_t>{UINT64_MAX}, c10::ScalarType::UInt64);
+  EXPECT_TRUE(has(run({"data", "head", *this / "large.npy"}).output, "values       18446744073709551615\n"));
+  const auto all = run({"data", "head", *this / "labels.npy", "-n", "9223372036854775807", "--first", "1"});
+  EXPECT_EQ(occurrences(all.output, "sample "), 89);
+  EXPECT_EQ(run({"data", "head", *this / "labels.npy", "--first", "9223372036854775807"}).code, 0);
 }
 
 TEST_F(DataCommands, HeadShowsSamples) {
@@ -106,6 +170,44 @@ TEST_F(DataCommands, SplitKeepsClassesAndRepeats) {
   EXPECT_EQ(json::parse(answer.output)["train"]["samples"], 72);
   const auto counts = json::parse(run({"data", "info", *this / "p-test.npy", "--json"}).output)["fields"][0]["counts"];
   EXPECT_EQ(counts, (json{{"0", 6}, {"1", 6}, {"2", 6}}));
+}
+
+TEST_F(DataCommands, SplitKeepsClassesOfText) {
+  std::ofstream csv(*this / "pets.csv");
+  csv << "x,pet\n";
+  for (int i = 0; i < 40; ++i) csv << i << (i % 4 == 0 ? ",cat\n" : ",dog\n");
+  csv.close();
+  const auto answer = run(
+      {"data", "split", *this / "pets.csv", *this / "p.csv", "--parts", "a=0.5,b=0.5", "--stratify", "pet", "--json"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  for (const char* part : {"p-a.csv", "p-b.csv"}) {
+    std::ifstream file(*this / part);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(occurrences(text, "cat"), 5) << part;
+    EXPECT_EQ(occurrences(text, "dog"), 15) << part;
+  }
+}
+
+TEST_F(DataCommands, SplitChecksAllPartsBeforeItWrites) {
+  for (const auto& [parts, named] :
+       std::vector<std::pair<std::string, std::string>>{{"a=0.5,a=0.5", "names 'a' twice"},
+                                                        {"=0.5,b=0.5", "expected NAME=SHARE"},
+                                                        {"a=0.5,b/c=0.5", "'b/c' cannot be"},
+                                                        {"a=0.999,b=0.001", "part 'b' of 90 samples would be empty"}}) {
+    const auto answer = run({"data", "split", *this / "labels.npy", *this / "q.npy", "--parts", parts});
+    EXPECT_EQ(answer.code, 2) << parts;
+    EXPECT_TRUE(has(answer.errors, named)) << answer.errors;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      EXPECT_FALSE(entry.path().filename().string().starts_with("q")) << entry.path();
+    }
+  }
+}
+
+TEST_F(DataCommands, PackWritesGeneratedTokens) {
+  const auto answer = run({"pack", "tokens:samples=5,length=8", *this / "x.tokens"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  EXPECT_EQ(fs::file_size(*this / "x.tokens"), 5U * 8 * 2);
+  EXPECT_EQ(run({"data", "info", *this / "x.tokens", "--window", "8"}).code, 0);
 }
 
 TEST_F(DataCommands, PackConvertsInShards) {
@@ -183,6 +285,10 @@ TEST_F(DataCommands, RefuseWrongUseInOneLine) {
            {{"pack", *this / "labels.npy", "/no/such/folder/x.npy"}, "/no/such/folder"},
            {{"data", "split", *this / "labels.npy", *this / "p.npy", "--parts", "train=2"}, "a part of 2"},
            {{"data", "split", *this / "labels.npy", *this / "p.npy", "--stratify", "label"}, "known: values"},
+           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--folds", "1"}, "there must be 2 or more"},
+           {{"data", "info", *this / "labels.npy", "--samples", "-3"},
+            "--samples: '-3' is not a whole number from 1 on"},
+           {{"pack", *this / "labels.npy", *this / "x.npz", "--fields", "values,values"}, "names 'values' twice"},
            {{"data", "get", "mnits"}, "mnist"},
            {{"bench", "io", "--peers", "troch"}, "did you mean 'torch'?"}}) {
     const auto answer = run(arguments);

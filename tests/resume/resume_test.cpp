@@ -100,6 +100,18 @@ TEST_P(Resume, ContinuesTheSameSequence) {
   EXPECT_TRUE(rest.all_gone(2));
 }
 
+TEST_P(Resume, RefusesWhatIsNoPosition) {
+  const auto refused = [&](const std::string& batch, const std::string& named) {
+    Background run({LOCKSTEP_RESUME, folder_ / "set.npy", batch, folder_ / "position", GetParam()});
+    EXPECT_EQ(run.wait(60), 2) << run.errors();
+    EXPECT_TRUE(has(run.errors(), named)) << run.errors();
+  };
+  refused("abc", "BATCH is 'abc'");
+  refused("0", "BATCH is '0'");
+  std::ofstream(folder_ / "position") << "garbage\n";
+  refused("32", "position holds no position, EPOCH SAMPLE");
+}
+
 INSTANTIATE_TEST_SUITE_P(Caches, Resume, testing::Values("none", "node", "cluster"));
 
 }  // namespace

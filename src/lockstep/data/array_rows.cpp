@@ -6,6 +6,18 @@
 
 namespace lockstep::data {
 
+namespace {
+
+/// What makes rows of one size of images.
+std::string resizing(const Field& field) {
+  const bool encoded = field.encoding == Encoding::Jpeg || field.encoding == Encoding::Png;
+  if (!encoded && (field.encoding != Encoding::Values || field.shape.size() != 3)) return "";
+  return fmt::format(", or {}--transform 'resize {} size=64'",
+                     encoded ? fmt::format("--transform 'decode {}' ", field.name) : "", field.name);
+}
+
+}  // namespace
+
 void add_array_field(Index& index, const std::string& name, c10::ScalarType type,
                      const std::vector<std::int64_t>& shape) {
   if (shape.empty()) fail(Fault::Data, fmt::format("'{}' is a single number, not a row per sample", name));
@@ -40,7 +52,7 @@ ArrayRows::ArrayRows(const Schema& schema) {
   }
   field_ = schema[0];
   if (!field_.fixed()) {
-    fail(Fault::Usage, fmt::format("an array cannot hold {}; use tar or tfrecord", field_.text()));
+    fail(Fault::Usage, fmt::format("an array cannot hold {}; use tar or tfrecord{}", field_.text(), resizing(field_)));
   }
 }
 

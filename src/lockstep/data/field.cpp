@@ -56,6 +56,11 @@ std::string Field::text() const {
   return fmt::format("{}: {}[{}]", name, comm::name_of(type), join(sizes, ", "));
 }
 
+bool Field::operator==(const Field& other) const noexcept {
+  return name == other.name && encoding == other.encoding && type == other.type && shape == other.shape &&
+         classes == other.classes;
+}
+
 std::size_t place_of(const Schema& schema, const std::string& name) {
   std::vector<std::string> names;
   for (std::size_t place = 0; place < schema.size(); ++place) {

@@ -23,6 +23,7 @@ struct Field {
   c10::ScalarType type = c10::ScalarType::Byte;  // of Values
   std::vector<std::int64_t> shape = {};          // of Values, of one sample; -1: differs between samples
   std::vector<std::string> classes = {};         // what the integers stand for, if they are labels
+  bool channels_first = false;  // an image that 'normalise' turned; no file keeps it, so it makes no field another
 
   /// Values of one known size.
   bool fixed() const noexcept;
@@ -31,7 +32,7 @@ struct Field {
   std::int64_t bytes() const noexcept;
   /// "image: uint8[28, 28]", "jpg: jpeg"
   std::string text() const;
-  bool operator==(const Field&) const = default;
+  bool operator==(const Field& other) const noexcept;
 };
 
 using Schema = std::vector<Field>;

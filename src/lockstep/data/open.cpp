@@ -33,6 +33,23 @@ std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenO
   return indices;
 }
 
+/// The Error of files that do not go together names two of them.
+Schema common_schema_of(const Format& format, const std::vector<std::string>& paths,
+                        const std::vector<Schema>& schemas) {
+  try {
+    return format.common_schema(schemas);
+  } catch (const Error&) {
+    for (std::size_t i = 1; i < paths.size(); ++i) {
+      try {
+        (void)format.common_schema({schemas[0], schemas[i]});
+      } catch (Error& error) {
+        throw error.during(fmt::format("reading {} and {} as one set", paths[0], paths[i]));
+      }
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> expand(const std::string& source) {
@@ -55,7 +72,7 @@ DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> 
                                      indices[0].format, paths[i], indices[i].format));
     }
   }
-  const Schema common = format_named(indices[0].format).common_schema(schemas);
+  const Schema common = common_schema_of(format_named(indices[0].format), paths, schemas);
   std::vector<DatasetPtr> parts;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     indices[i].schema = common;

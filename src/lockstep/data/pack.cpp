@@ -202,6 +202,11 @@ std::string identity_of(const std::string& source, const OpenOptions& options) {
 
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names) {
   if (names.empty()) return source;
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(names.begin(), name, *name) != name) {
+      fail(Fault::Usage, fmt::format("--fields names '{}' twice; a field is written once", *name));
+    }
+  }
   return std::make_shared<ChosenFields>(std::move(source), names);
 }
 

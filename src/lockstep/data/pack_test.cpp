@@ -62,6 +62,11 @@ TEST_F(Pack, WritesShardsThatReadAsOne) {
   EXPECT_EQ(pack(source_, folder_ / "small.npy", options).files.size(), 10U);
 }
 
+TEST_F(Pack, ChoosesAFieldOnce) {
+  EXPECT_EQ(choose_fields(source_, {"values"})->schema(), source_->schema());
+  EXPECT_TRUE(has(message_of([&] { choose_fields(source_, {"values", "values"}); }, Fault::Usage), "'values' twice"));
+}
+
 TEST_F(Pack, GoesOnWhereItWas) {
   PackOptions options;
   options.shard_samples = 10;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -23,8 +24,15 @@ struct Pixels {
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(height) * row_bytes(); }
 };
 
-/// Fault::Usage if the field is no image, naming what would make it one.
-inline void check_pixels(const Field& field) {
+/// The most pixels that a transform makes of a side: sizes then multiply without overflow.
+inline constexpr std::int64_t kMostSide = 65'536;
+
+/// Fault::Usage if the field is no image for `transform`, naming what would make it one.
+inline void check_pixels(const Field& field, std::string_view transform) {
+  if (field.channels_first) {
+    fail(Fault::Usage, fmt::format("{} has its channels first, as normalise leaves it; put {} before normalise",
+                                   field.text(), transform));
+  }
   if (field.encoding == Encoding::Jpeg || field.encoding == Encoding::Png) {
     fail(Fault::Usage, fmt::format("{} is still encoded; put 'decode {}' before", field.text(), field.name));
   }

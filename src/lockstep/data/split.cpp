@@ -4,11 +4,13 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/random.h"
+#include "lockstep/data/file_bytes.h"
 #include "lockstep/data/label.h"
 #include "lockstep/data/on_threads.h"
 #include "lockstep/data/permutation.h"
@@ -51,6 +53,18 @@ void check(std::int64_t samples, const SplitOptions& options) {
   }
 }
 
+/// A number for each of the texts, by their order: the same ones on any number of threads.
+std::vector<std::int64_t> numbered(const std::vector<std::string>& texts) {
+  std::map<std::string_view, std::int64_t> numbers;
+  for (const auto& text : texts) numbers.emplace(text, 0);
+  std::int64_t next = 0;
+  for (auto& [text, number] : numbers) number = next++;
+  std::vector<std::int64_t> labels;
+  labels.reserve(texts.size());
+  for (const auto& text : texts) labels.push_back(numbers[text]);
+  return labels;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::int64_t>> split(std::int64_t samples, const SplitOptions& options) {
@@ -68,7 +82,9 @@ std::vector<std::vector<std::int64_t>> split(std::int64_t samples, const SplitOp
 }
 
 std::vector<std::vector<std::int64_t>> folds(std::int64_t samples, int count, const SplitOptions& options) {
-  if (count < 2 || count > samples) fail(Fault::Usage, fmt::format("{} folds of {} samples", count, samples));
+  if (count < 2 || count > samples)
+    fail(Fault::Usage,
+         fmt::format("{} folds of {} samples; there must be 2 or more, each of a sample or more", count, samples));
   SplitOptions equal = options;
   equal.shares.assign(static_cast<std::size_t>(count), 1.0 / count);
   return split(samples, equal);
@@ -76,16 +92,25 @@ std::vector<std::vector<std::int64_t>> folds(std::int64_t samples, int count, co
 
 std::vector<std::int64_t> labels_of(const Dataset& dataset, const std::string& field) {
   const std::size_t place = place_of(dataset.schema(), field);
-  check_label(dataset.schema()[place]);
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(dataset.size()));
+  const Field& label = dataset.schema()[place];
+  const bool text = label.encoding == Encoding::Text;
+  if (!text) check_label(label);
+  const auto size = static_cast<std::size_t>(dataset.size());
+  std::vector<std::int64_t> labels(text ? 0 : size);
+  std::vector<std::string> texts(text ? size : 0);
   on_samples(dataset, [&](std::int64_t index, const Sample& sample) {
+    const Value& value = sample.values[place];
     try {
-      labels[static_cast<std::size_t>(index)] = label_of(dataset.schema()[place], sample.values[place]);
+      if (text && value.missing) fail(Fault::Data, fmt::format("the label '{}' is missing", field));
+      if (text)
+        texts[static_cast<std::size_t>(index)] = as_text(value.bytes);
+      else
+        labels[static_cast<std::size_t>(index)] = label_of(label, value);
     } catch (Error& error) {
       throw error.during("reading " + dataset.name(index));
     }
   });
-  return labels;
+  return text ? numbered(texts) : labels;
 }
 
 }  // namespace lockstep::data

@@ -24,7 +24,8 @@ std::vector<std::vector<std::int64_t>> split(std::int64_t samples, const SplitOp
 /// K parts of nearly equal size.
 std::vector<std::vector<std::int64_t>> folds(std::int64_t samples, int count, const SplitOptions& options);
 
-/// The label of every sample; an Error names the sample that has none.
+/// The label of every sample, a text by its place among all that occur; an Error names the sample that
+/// has none.
 std::vector<std::int64_t> labels_of(const Dataset& dataset, const std::string& field);
 
 }  // namespace lockstep::data

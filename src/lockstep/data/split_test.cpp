@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include <gtest/gtest.h>
-
-#include "lockstep/core/error.h"
+#include "lockstep/data/testing.h"
 
 namespace lockstep::data {
 namespace {
@@ -52,7 +50,17 @@ TEST(Split, FoldsHoldEverySampleOnce) {
   for (const auto& part : parts) EXPECT_NEAR(static_cast<double>(part.size()), 20.6, 1);
 }
 
+TEST(Split, TakesTextsAsLabels) {
+  const Folder folder;
+  const auto set = open(folder.write("x.csv", "x,pet\n1,dog\n2,cat\n3,dog\n4,ant\n"));
+  EXPECT_EQ(labels_of(*set, "pet"), (std::vector<std::int64_t>{2, 1, 2, 0}));
+  EXPECT_EQ(labels_of(*set, "x"), (std::vector<std::int64_t>{1, 2, 3, 4}));
+  const auto torn = open(folder.write("y.csv", "x,pet\n1,dog\n2,\n"));
+  EXPECT_TRUE(has(message_of([&] { labels_of(*torn, "pet"); }), "y.csv: sample 1"));
+}
+
 TEST(Split, RefusesWhatIsNoSplit) {
+  EXPECT_TRUE(has(message_of([] { folds(5, 1, {}); }, Fault::Usage), "2 or more"));
   EXPECT_THROW(split(10, {.shares = {}}), Error);
   EXPECT_THROW(split(10, {.shares = {0.7, 0.4}}), Error);
   EXPECT_THROW(split(10, {.shares = {-0.1}}), Error);

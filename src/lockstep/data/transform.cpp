@@ -1,5 +1,6 @@
 #include "lockstep/data/transform.h"
 
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ Pipeline::Pipeline(const Schema& input, const std::vector<std::string>& steps) :
     auto transform = TransformRegistry::instance().at("transform", name)(schema_[place], arguments);
     arguments.finish();
     schema_[place] = transform->output();
-    steps_.push_back({place, std::move(transform)});
+    steps_.push_back({step, place, std::move(transform)});
   }
 }
 
@@ -34,7 +35,13 @@ void Pipeline::apply(Sample& sample, std::uint64_t key, std::int64_t id) const {
     Value& value = sample.values[step.field];
     if (value.missing) continue;
     Random random(mix(key, number), static_cast<std::uint64_t>(id));
-    step.transform->apply(value, random, sample.scratch);
+    try {
+      step.transform->apply(value, random, sample.scratch);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception&) {
+      fail(Fault::Data, fmt::format("'{}' failed: {}", step.text, current_error().message()));
+    }
   }
 }
 

@@ -36,11 +36,13 @@ class Pipeline {
   /// out where the data set has only one.
   Pipeline(const Schema& input, const std::vector<std::string>& steps);
   const Schema& output() const noexcept { return schema_; }
-  /// `key` is of seed and epoch, `id` of the sample.
+  /// `key` is of seed and epoch, `id` of the sample. What a library throws becomes Fault::Data: it is
+  /// of this sample, which may be skipped.
   void apply(Sample& sample, std::uint64_t key, std::int64_t id) const;
 
  private:
   struct Step {
+    std::string text;
     std::size_t field;
     std::unique_ptr<Transform> transform;
   };

@@ -49,7 +49,7 @@ std::vector<std::string> names_in(const CsvReader& header) {
     const std::string name(field.quoted ? field.plain() : std::string(trimmed(field.text)));
     const auto refuse = [&](const char* why) {
       fail(Fault::Data, fmt::format("column {} of the header in line {}, '{}', {}; if there is no header, say header = "
-                                    "false",
+                                    "false (--no-header)",
                                     names.size() + 1, header.line(), is_utf8(name) ? name : "?", why));
     };
     if (name.empty()) refuse("has no name");

@@ -124,6 +124,7 @@ TEST_F(Csv, NamesTheLineThatIsWrong) {
 
 TEST_F(Csv, RefusesAHeaderThatNamesNothing) {
   EXPECT_TRUE(has(refusal("a,,c\n1,2,3\n"), "column 2 of the header in line 1, '', has no name"));
+  EXPECT_TRUE(has(refusal("a,,c\n1,2,3\n"), "say header = false (--no-header)"));
   EXPECT_TRUE(has(refusal("a,b,a\n1,2,3\n"), "column 3 of the header in line 1, 'a', has the name"));
   EXPECT_TRUE(has(refusal("a,\xFC\n1,2\n"), "not UTF-8"));
   EXPECT_TRUE(has(refusal("\xFF\xFE"
@@ -144,6 +145,10 @@ TEST_F(Csv, FilesAreReadAsOne) {
   EXPECT_EQ(value_at(*set, 1, "d"), "2");
   folder.write("part-2.csv", "a,b,C,d\n1,1,true,1\n");
   EXPECT_TRUE(has(message_of([&] { open(folder / "part-*.csv"); }), "column 3 is 'c' and 'C'"));
+  folder.write("part-2.csv", "a,b\n1,1\n");
+  const auto message = message_of([&] { open(folder / "part-*.csv"); });
+  EXPECT_TRUE(has(message, "4 and 2 of them")) << message;
+  EXPECT_TRUE(has(message, folder / "part-0.csv" + " and " + folder / "part-2.csv")) << message;
 }
 
 TEST_F(Csv, IsReadFromTheKeptIndexToo) {

@@ -78,9 +78,12 @@ Listing list(const fs::path& root) {
   if (listing.classes.empty()) {
     listing.images.push_back(std::move(loose));
   } else if (!loose.empty()) {
-    fail(Fault::Data,
-         fmt::format("{} and {} other images lie beside the folders of classes ({}, …); move them into one",
-                     *std::min_element(loose.begin(), loose.end()), loose.size() - 1, listing.classes[0]));
+    fail(Fault::Data, fmt::format("{}{} beside the folders of classes ({}, …); move {} into one",
+                                  *std::min_element(loose.begin(), loose.end()),
+                                  loose.size() == 1   ? " lies"
+                                  : loose.size() == 2 ? " and another image lie"
+                                                      : fmt::format(" and {} other images lie", loose.size() - 1),
+                                  listing.classes[0], loose.size() == 1 ? "it" : "them"));
   }
   for (auto& images : listing.images) std::sort(images.begin(), images.end());
   return listing;

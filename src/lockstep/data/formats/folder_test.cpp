@@ -173,7 +173,11 @@ TEST(ImageFolder, NamesWhatIsWrong) {
   const Folder folder;
   folder.write("loose/a/1.jpg", kJpeg);
   folder.write("loose/2.jpg", kJpeg);
-  EXPECT_TRUE(has(message_of([&] { open(folder / "loose"); }), "2.jpg and 0 other images lie beside the folders"));
+  EXPECT_TRUE(has(message_of([&] { open(folder / "loose"); }), "2.jpg lies beside the folders of classes"));
+  folder.write("loose/3.jpg", kJpeg);
+  EXPECT_TRUE(has(message_of([&] { open(folder / "loose"); }), "2.jpg and another image lie beside"));
+  folder.write("loose/4.jpg", kJpeg);
+  EXPECT_TRUE(has(message_of([&] { open(folder / "loose"); }), "2.jpg and 2 other images lie beside"));
   fs::create_directories(folder / "empty/a");
   EXPECT_TRUE(has(message_of([&] { open(folder / "empty"); }), "holds no samples"));
   if (geteuid() == 0) return;  // who may read everything

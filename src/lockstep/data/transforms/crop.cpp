@@ -11,13 +11,12 @@ namespace {
 class Crop final : public Transform {
  public:
   Crop(const Field& input, Arguments& arguments, bool anywhere) : field_(input), anywhere_(anywhere) {
-    check_pixels(input);
-    const std::int64_t size = arguments.get("size", std::int64_t{0});
-    height_ = arguments.get("height", size);
-    width_ = arguments.get("width", size);
-    pad_ = arguments.get("pad", std::int64_t{0});
+    check_pixels(input, anywhere ? "crop" : "center_crop");
+    const std::int64_t size = arguments.get("size", std::int64_t{0}, 1, kMostSide);
+    height_ = arguments.get("height", size, 1, kMostSide);
+    width_ = arguments.get("width", size, 1, kMostSide);
+    pad_ = arguments.get("pad", std::int64_t{0}, 0, kMostSide);
     if (height_ < 1 || width_ < 1) fail(Fault::Usage, "a crop needs its size: size=24, or height=24 width=32");
-    if (pad_ < 0) fail(Fault::Usage, fmt::format("pad={} is less than nothing", pad_));
     check_size(input.shape[0], input.shape[1]);
     field_.shape[0] = height_;
     field_.shape[1] = width_;

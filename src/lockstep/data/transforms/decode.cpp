@@ -3,6 +3,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/data/image.h"
+#include "lockstep/data/pixels.h"
 #include "lockstep/data/transform.h"
 
 namespace lockstep::data {
@@ -14,9 +15,9 @@ class Decode final : public Transform {
     const bool image =
         input.encoding == Encoding::Jpeg || input.encoding == Encoding::Png || input.encoding == Encoding::Raw;
     if (!image) fail(Fault::Usage, fmt::format("{} is not an encoded image", input.text()));
-    const std::int64_t size = arguments.get("size", std::int64_t{-1});
-    height_ = arguments.get("height", size);
-    width_ = arguments.get("width", size);
+    const std::int64_t size = arguments.get("size", std::int64_t{-1}, 1, kMostSide);
+    height_ = arguments.get("height", size, 1, kMostSide);
+    width_ = arguments.get("width", size, 1, kMostSide);
     channels_ = arguments.get("channels", std::int64_t{3});
     if (channels_ != 1 && channels_ != 3) fail(Fault::Usage, fmt::format("channels={}; expected 1 or 3", channels_));
     field_.encoding = Encoding::Values;

@@ -9,7 +9,7 @@ namespace {
 class Flip final : public Transform {
  public:
   Flip(const Field& input, Arguments& arguments) : field_(input), chance_(arguments.get("chance", 0.5)) {
-    check_pixels(input);
+    check_pixels(input, "flip");
   }
   Field output() const override { return field_; }
 

@@ -12,10 +12,10 @@ namespace {
 class Normalise final : public Transform {
  public:
   Normalise(const Field& input, Arguments& arguments) : field_(input) {
-    check_pixels(input);
     if (input.type != c10::ScalarType::Byte) {
       fail(Fault::Usage, fmt::format("{} is not uint8, of which 'normalise' makes floats", input.text()));
     }
+    check_pixels(input, "normalise");
     channels_ = input.shape.size() == 3 ? input.shape[2] : 1;
     if (channels_ < 1) fail(Fault::Usage, fmt::format("{}: the number of channels must be known", input.text()));
     const auto mean = arguments.get("mean", std::vector<double>{0});
@@ -36,6 +36,7 @@ class Normalise final : public Transform {
     }
     field_.type = c10::ScalarType::Float;
     field_.shape = {channels_, input.shape[0], input.shape[1]};
+    field_.channels_first = true;
   }
   Field output() const override { return field_; }
 

@@ -15,13 +15,13 @@ namespace {
 class Resize final : public Transform {
  public:
   Resize(const Field& input, Arguments& arguments) : field_(input) {
-    check_pixels(input);
-    const std::int64_t size = arguments.get("size", std::int64_t{0});
-    height_ = arguments.get("height", size);
-    width_ = arguments.get("width", size);
-    shorter_ = arguments.get("shorter", std::int64_t{0});
+    check_pixels(input, "resize");
+    const std::int64_t size = arguments.get("size", std::int64_t{0}, 1, kMostSide);
+    height_ = arguments.get("height", size, 1, kMostSide);
+    width_ = arguments.get("width", size, 1, kMostSide);
+    shorter_ = arguments.get("shorter", std::int64_t{0}, 1, kMostSide);
     const bool both = height_ > 0 && width_ > 0;
-    if (both == (shorter_ > 0) || height_ < 0 || width_ < 0 || shorter_ < 0) {
+    if (both == (shorter_ > 0)) {
       fail(Fault::Usage, "resize needs a size: size=64, height=48 width=64, or shorter=256 to keep the proportions");
     }
     if (input.type != c10::ScalarType::Byte && input.type != c10::ScalarType::Float) {
@@ -54,7 +54,15 @@ class Resize final : public Transform {
   std::pair<std::int64_t, std::int64_t> size_for(std::int64_t height, std::int64_t width) const {
     if (shorter_ == 0) return {height_, width_};
     const std::int64_t least = std::max<std::int64_t>(1, std::min(height, width));
-    return {std::max<std::int64_t>(1, height * shorter_ / least), std::max<std::int64_t>(1, width * shorter_ / least)};
+    const auto scaled = [&](std::int64_t side) {
+      std::int64_t product = 0;
+      if (__builtin_mul_overflow(side, shorter_, &product) || product / least > kMostSide) {
+        fail(Fault::Data, fmt::format("an image of {} x {} with shorter={} would be more than {} pixels long", height,
+                                      width, shorter_, kMostSide));
+      }
+      return std::max<std::int64_t>(1, product / least);
+    };
+    return {scaled(height), scaled(width)};
   }
 
   Field field_;

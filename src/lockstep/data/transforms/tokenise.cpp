@@ -1,9 +1,11 @@
 // Text to the ids of a vocabulary.
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/tokenizer.h"
 #include "lockstep/data/transform.h"
@@ -14,11 +16,9 @@ namespace {
 using c10::ScalarType;
 
 ScalarType type_of_ids(const std::string& name) {
-  const ScalarType type = type_named(name);
-  for (const auto possible : {ScalarType::Int, ScalarType::Long, ScalarType::UInt16, ScalarType::UInt32}) {
-    if (type == possible) return type;
-  }
-  fail(Fault::Usage, fmt::format("tokens are int32, int64, uint16 or uint32, not '{}'", name));
+  const std::vector<std::string> possible = {"int32", "int64", "uint16", "uint32"};
+  if (std::find(possible.begin(), possible.end(), name) != possible.end()) return type_named(name);
+  fail(Fault::Usage, fmt::format("tokens are {}, not '{}'", join(possible, ", "), name));
 }
 
 template <class Id>
@@ -44,6 +44,9 @@ class Tokenise final : public Transform {
     if (end_ < -1 || end_ > INT32_MAX) fail(Fault::Usage, fmt::format("end={} is no token", end_));
     field_.encoding = Encoding::Values;
     field_.type = type_of_ids(arguments.get("type", std::string("int32")));
+    if (field_.type == ScalarType::UInt16 && end_ > UINT16_MAX) {
+      fail(Fault::Usage, fmt::format("end={} does not fit uint16; say type=uint32", end_));
+    }
     field_.shape = {-1};
   }
   Field output() const override { return field_; }

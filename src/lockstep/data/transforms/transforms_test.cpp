@@ -1,15 +1,30 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
 #include "lockstep/data/testing.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/data/transformed.h"
 
 namespace lockstep::data {
 namespace {
 
 const Schema kImage = {{"image", Encoding::Values, c10::ScalarType::Byte, {4, 4, 2}},
                        {"label", Encoding::Values, c10::ScalarType::Double, {}}};
+
+/// As libtorch or an allocation may, within any transform.
+class Thrower final : public Transform {
+ public:
+  explicit Thrower(const Field& input) : field_(input) {}
+  Field output() const override { return field_; }
+  void apply(Value&, Random&, Scratch&) const override { throw std::runtime_error("no kernel\nframe #0: …"); }
+
+ private:
+  Field field_;
+};
+const TransformRegistry::Add thrower{"throw", "For this test",
+                                     [](const Field& input, Arguments&) { return std::make_unique<Thrower>(input); }};
 
 /// Pixels 0..31, label 2.
 class Transforms : public ::testing::Test {
@@ -74,6 +89,51 @@ TEST_F(Transforms, NormalisePutsChannelsFirst) {
   EXPECT_EQ(output_[0].text(), "image: float32[2, 4, 4]");
   EXPECT_FLOAT_EQ(floats[1], (2 / 255.0F - 0.5F) / 0.5F);
   EXPECT_FLOAT_EQ(floats[16], 1 / 255.0F);
+}
+
+TEST_F(Transforms, OfPixelsComeBeforeNormalise) {
+  for (const std::string name : {"resize", "crop", "center_crop"}) {
+    const auto message = message_of([&] { applied({"normalise image", name + " image size=2"}); }, Fault::Usage);
+    EXPECT_TRUE(has(message, "put " + name + " before normalise")) << message;
+  }
+  EXPECT_TRUE(has(message_of([&] { applied({"normalise image", "flip image"}); }, Fault::Usage), "before normalise"));
+  EXPECT_TRUE(has(message_of([&] { applied({"normalise image", "normalise image"}); }, Fault::Usage), "not uint8"));
+  // A file does not keep it, so what is read back is the same field.
+  applied({"normalise image"});
+  EXPECT_TRUE(output_[0].channels_first);
+  EXPECT_EQ(output_[0], (Field{"image", Encoding::Values, c10::ScalarType::Float, {2, 4, 4}}));
+}
+
+TEST_F(Transforms, BoundTheirSizes) {
+  for (const std::string step : {"resize image size=1000000", "resize image shorter=9223372036854775807",
+                                 "resize image height=0 width=4", "crop image size=1000000", "crop image size=-2",
+                                 "crop image size=2 pad=4611686018427387904", "crop image size=2 pad=-1"}) {
+    EXPECT_TRUE(has(message_of([&] { applied({step}); }, Fault::Usage), "65536")) << step;
+  }
+  const Schema strip = {{"image", Encoding::Values, c10::ScalarType::Byte, {1, std::int64_t{1} << 50}}};
+  for (const char* step : {"resize image shorter=2", "resize image shorter=65536"}) {
+    EXPECT_TRUE(has(message_of([&] { Pipeline(strip, {step}); }), "more than 65536 pixels")) << step;
+  }
+}
+
+TEST_F(Transforms, NameWhatALibraryThrows) {
+  const auto message = message_of([&] { applied({"flip image", "throw image"}); });
+  EXPECT_TRUE(has(message, "'throw image' failed: no kernel")) << message;
+  EXPECT_FALSE(has(message, "frame")) << message;
+  const auto set = transformed(open("images:samples=2"), {"throw image"});
+  Sample sample;
+  EXPECT_TRUE(has(message_of([&] { set->read(1, sample); }), "preparing " + set->name(1)));
+}
+
+TEST_F(Transforms, TokeniseRefusesTypesThatDoNotFit) {
+  const Schema text = {{"text", Encoding::Text}};
+  const auto refused = [&](const std::string& step) {
+    return message_of([&] { Pipeline(text, {step}); }, Fault::Usage);
+  };
+  EXPECT_TRUE(has(refused("tokenise type=uint9"), "tokens are int32, int64, uint16, uint32, not 'uint9'"));
+  EXPECT_TRUE(has(refused("tokenise type=uint16 end=70000"), "say type=uint32"));
+  EXPECT_TRUE(has(refused("tokenise end=-2"), "no token"));
+  EXPECT_EQ(Pipeline(text, {"tokenise type=uint32 end=70000"}).output()[0].type, c10::ScalarType::UInt32);
 }
 
 TEST_F(Transforms, OneHotTakesWholeNumbersOnly) {
