@@ -43,6 +43,21 @@ TEST(IndexFile, HoldsWhatTheIndexHolds) {
   for (const std::int64_t sample : {0, 1, 4999}) EXPECT_EQ(again.key(sample), index.key(sample));
 }
 
+TEST(IndexFile, HoldsAnyBytesInNames) {
+  const std::string odd = "caf\xe9 \"\n";
+  Index index = archive();
+  index.asked = index.notes = odd;
+  index.files[0].path = "photos/" + odd + ".tar";
+  index.columns[1].how = odd;
+  index.schema[1] = {odd, Encoding::Values, c10::ScalarType::Long, {}, {odd, "dog", ""}};
+  const Index again = Index::parse(index.serialize());
+  EXPECT_EQ(again.asked, odd);
+  EXPECT_EQ(again.notes, odd);
+  EXPECT_EQ(again.files, index.files);
+  EXPECT_EQ(again.columns[1].how, odd);
+  EXPECT_EQ(again.schema, index.schema);
+}
+
 TEST(IndexFile, IsSmall) {
   EXPECT_LT(archive().serialize().size(), 8 * kSamples) << "a fraction of a percent of what it points to";
 }
