@@ -90,5 +90,23 @@ TEST(IndexFile, ChecksumsAreReadOnlyWhenAskedFor) {
   EXPECT_EQ(index_of(path, options).checksums, kept);
 }
 
+TEST(IndexFile, AnOldOneBesideTheDataDoesNotHideTheOneInTheCache) {
+  const Folder folder;
+  const EnvironmentVariable cache("XDG_CACHE_HOME", folder / "cache");
+  const auto path = folder.write("x.txt", "one\ntwo\nthree\n");
+  index_of(path, {});
+  const std::string old = contents(path + ".lsx");
+  // Where none can be kept beside the data, it is kept in the cache.
+  std::filesystem::remove(path + ".lsx");
+  std::filesystem::create_directory(path + ".lsx");
+  folder.write("x.txt", "one\ntwo\nthree\nfour\n");
+  EXPECT_EQ(index_of(path, {}).checksums.size(), 4U) << "of the scan";
+  std::filesystem::remove(path + ".lsx");
+  folder.write("x.txt.lsx", old);
+  const Index index = index_of(path, {});
+  EXPECT_EQ(index.samples, 4);
+  EXPECT_TRUE(index.checksums.empty()) << "it was scanned again";
+}
+
 }  // namespace
 }  // namespace lockstep::data
