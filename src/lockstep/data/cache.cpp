@@ -13,6 +13,7 @@
 #include "lockstep/data/cache_memory.h"
 #include "lockstep/data/cached_file.h"
 #include "lockstep/data/decompress.h"
+#include "lockstep/data/file_bytes.h"
 #include "lockstep/data/holders.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/stored_dataset.h"
@@ -99,13 +100,13 @@ DatasetPtr open_cached(const std::string& source, const OpenOptions& options, co
   }
   // What is generated is read from nowhere.
   if (cache.cache == "none" ||
-      (!fs::exists(source) && DatasetRegistry::instance().contains(source.substr(0, source.find(':'))))) {
+      (!is_there(source) && DatasetRegistry::instance().contains(source.substr(0, source.find(':'))))) {
     auto whole = open(source, options);
     if (cache.cache != "cluster") return whole;
     const Holders holders(whole->size(), group.size());
     return divided(std::move(whole), holders);
   }
-  const auto paths = expand(source);
+  const auto paths = files_named(source);
   auto indices = indices_of(paths, options, group);
   std::int64_t samples = 0;
   for (const auto& index : indices) {

@@ -141,6 +141,7 @@ std::string index_file_of(const std::string& path) {
 }
 
 Index index_of(const std::string& path, const OpenOptions& options) {
+  check_can_read(path);
   const std::string format = format_of(path, options.format);
   // Both places: one beside the data that somebody else keeps may be old, and the one in the cache not.
   for (const auto& file : {beside(path), in_cache(cache_path(), path)}) {

@@ -33,5 +33,7 @@ DatasetPtr open_part(const std::string& source, comm::Communicator& group, const
 
 /// The files that a pattern names, in order; the source itself if it has no pattern.
 std::vector<std::string> expand(const std::string& source);
+/// The same of files that are there: else Fault::Usage.
+std::vector<std::string> files_named(const std::string& source);
 
 }  // namespace lockstep::data
