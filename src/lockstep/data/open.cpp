@@ -38,7 +38,8 @@ Schema common_schema(const std::vector<std::string>& paths, const std::vector<In
   return format_named(indices[0].format).common_schema(schemas);
 }
 
-/// This rank's of as many files as ranks.
+/// This rank's of as many files as ranks, with the fields of all: types that are guessed from what a file
+/// holds differ from file to file.
 DatasetPtr open_own(const std::string& source, comm::Communicator& group, const OpenOptions& options) {
   const auto files = expand(with_rank(source, "*"));
   if (static_cast<int>(files.size()) != group.size()) {
@@ -46,7 +47,19 @@ DatasetPtr open_own(const std::string& source, comm::Communicator& group, const 
                                    files.size(), group.size()));
   }
   const std::string path = with_rank(source, std::to_string(group.rank()));
-  return open(path, options);
+  if (!is_there(path)) fail(Fault::Usage, fmt::format("there is no {}; files of ranks are numbered from 0", path));
+  Index index = index_of(path, options);
+  Index about;  // without what is many bytes
+  about.format = index.format;
+  about.schema = index.schema;
+  std::vector<std::string> paths;
+  std::vector<Index> others;
+  for (const auto& bytes : group.gather_bytes(about.serialize())) {
+    paths.push_back(with_rank(source, std::to_string(others.size())));
+    others.push_back(Index::parse(bytes));
+  }
+  index.schema = common_schema(paths, others);
+  return std::make_shared<StoredDataset>(path, std::move(index));
 }
 
 std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenOptions& options) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <mutex>
 
 #include "lockstep/comm/thread_ranks.h"
 #include "lockstep/data/cache.h"
@@ -87,6 +88,58 @@ TEST(Open, WhatIsNotThereIsRefusedWithACacheToo) {
     EXPECT_TRUE(has(with("blob"), "did you mean 'blobs'?"));
     EXPECT_TRUE(has(with(folder / "part-{rank}.csv"), "use a pattern, " + folder / "part-*.csv"));
   }
+}
+
+TEST(OpenPart, EachRankHasItsFileAndAllHaveOneSchema) {
+  const Folder folder;
+  folder.write("part-0.csv", "a,b\n1,x\n2,y\n");
+  folder.write("part-1.csv", "a,b\n0.5,z\n");
+  folder.write("part-2.csv", "a,b\n3,\n4,\n5,\n");
+  std::mutex mutex;
+  std::vector<Schema> schemas;
+  comm::run_ranks(3, [&](Communicator& world) {
+    const auto set = open_part(folder / "part-{rank}.csv", world);
+    EXPECT_EQ(set->size(), std::vector<std::int64_t>({2, 1, 3})[static_cast<std::size_t>(world.rank())]);
+    Sample sample;
+    set->read(0, sample);
+    const double first = numbers_of<double>(sample.values.at(0)).at(0);
+    EXPECT_EQ(first, std::vector<double>({1, 0.5, 3})[static_cast<std::size_t>(world.rank())]);
+    const std::lock_guard lock(mutex);
+    schemas.push_back(set->schema());
+  });
+  ASSERT_EQ(schemas.size(), 3U);
+  EXPECT_EQ(schemas[0][0].text(), "a: float64");
+  EXPECT_EQ(schemas[0], schemas[1]);
+  EXPECT_EQ(schemas[0], schemas[2]);
+  EXPECT_EQ(schemas[0], open(folder / "part-*.csv")->schema());
+}
+
+TEST(OpenPart, NeedsAsManyRanksAsFiles) {
+  const Folder folder;
+  folder.write("part-0.csv", "a\n1\n");
+  folder.write("part-1.csv", "a\n1\n");
+  const auto with = [&](int ranks, const std::string& name, Fault fault) {
+    return message_of([&] { comm::run_ranks(ranks, [&](Communicator& world) { open_part(folder / name, world); }); },
+                      fault);
+  };
+  EXPECT_TRUE(has(with(3, "part-{rank}.csv", Fault::Usage), "there are 2 files and 3 ranks"));
+  EXPECT_TRUE(has(with(1, "part-{rank}.csv", Fault::Usage), "there are 2 files and 1 ranks"));
+  folder.write("from-1.csv", "a\n1\n");
+  EXPECT_TRUE(has(with(1, "from-{rank}.csv", Fault::Usage), "numbered from 0"));
+  folder.write("part-1.csv", "b\n1\n");
+  EXPECT_TRUE(has(with(2, "part-{rank}.csv", Fault::Data), "files have different"));
+}
+
+TEST(OpenPart, OneSourceIsCutIntoRuns) {
+  const Folder folder;
+  const auto path = folder.write("x.csv", "a\n0\n1\n2\n3\n4\n");
+  comm::run_ranks(2, [&](Communicator& world) {
+    const auto set = open_part(path, world);
+    Sample sample;
+    set->read(0, sample);
+    EXPECT_EQ(set->size(), world.rank() == 0 ? 2 : 3);
+    EXPECT_EQ(numbers_of<std::int64_t>(sample.values.at(0)).at(0), world.rank() == 0 ? 0 : 2);
+  });
 }
 
 }  // namespace
