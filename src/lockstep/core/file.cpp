@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -42,6 +43,12 @@ void check_can_write(const std::string& path) {
   }
 }
 
+void fail_to_write(const std::string& path, int error_number) {
+  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
+  fail(Fault::Io, "cannot write " + path + ": " + std::strerror(error_number) +
+                      (full ? "; make room there, or name a place that has some" : ""));
+}
+
 void write_whole(const std::string& path, std::string_view text) {
   WholeFile file(path);
   file.write(text);
@@ -76,13 +83,12 @@ void WholeFile::write_front(std::string_view text) {
 void WholeFile::commit() {
   out_.close();
   check();
-  if (aside_ != target_ && std::rename(aside_.c_str(), target_.c_str()) != 0)
-    fail_errno("cannot write " + path_, errno);
+  if (aside_ != target_ && std::rename(aside_.c_str(), target_.c_str()) != 0) fail_to_write(path_, errno);
   committed_ = true;
 }
 
 void WholeFile::check() const {
-  if (!out_) fail_errno("cannot write " + path_, errno);
+  if (!out_) fail_to_write(path_, errno);
 }
 
 }  // namespace lockstep

@@ -14,6 +14,9 @@ namespace lockstep {
 /// Before hours of work: Fault::Usage if `path` could not be written at their end.
 void check_can_write(const std::string& path);
 
+/// Fault::Io: why `path`, as the user calls it, cannot be written, by an errno; with the remedy if a disk is full.
+[[noreturn]] void fail_to_write(const std::string& path, int error_number);
+
 void write_whole(const std::string& path, std::string_view text);
 
 /// The same in pieces. Without commit() nothing is left behind.

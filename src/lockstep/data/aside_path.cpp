@@ -26,7 +26,7 @@ AsidePath::~AsidePath() {
 }
 
 void AsidePath::commit() {
-  if (std::rename(aside_.c_str(), target_.c_str()) != 0) fail_errno("cannot write " + target_, errno);
+  if (std::rename(aside_.c_str(), target_.c_str()) != 0) fail_to_write(target_, errno);
   committed_ = true;
 }
 

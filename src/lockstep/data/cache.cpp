@@ -13,7 +13,8 @@
 #include "lockstep/data/cache_memory.h"
 #include "lockstep/data/cached_file.h"
 #include "lockstep/data/decompress.h"
-#include "lockstep/data/exchange.h"
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/data/holders.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/stored_dataset.h"
 
@@ -21,47 +22,6 @@ namespace lockstep::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Bytes between samples, such as the headers of an archive, that are read along rather than around.
-constexpr std::uint64_t kGap = 4096;
-
-/// Ascending, with what overlaps or nearly touches made one.
-std::vector<Interval> merged(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
-  std::vector<Interval> apart;
-  for (const auto& interval : intervals) {
-    if (interval.begin == interval.end) continue;
-    if (!apart.empty() && interval.begin <= apart.back().end + kGap)
-      apart.back().end = std::max(apart.back().end, interval.end);
-    else
-      apart.push_back(interval);
-  }
-  return apart;
-}
-
-/// Where samples [first, end) of an index lie, by file.
-std::vector<std::vector<Interval>> intervals_of(const Index& index, std::int64_t first, std::int64_t end) {
-  std::vector<std::vector<Interval>> files(index.files.size());
-  const auto add = [&](const Extent& extent) {
-    if (extent.file == kInIndex || extent.length == kAbsent) return;
-    files[extent.file].push_back({extent.offset, extent.offset + extent.length});
-  };
-  if (first == end) return files;
-  for (const auto& column : index.columns) {
-    if (column.layout == Column::Layout::Uniform) {
-      const Extent from = column.extent(first), to = column.extent(end - 1);
-      add({from.file, from.offset, to.offset + to.length - from.offset});
-    } else if (column.layout == Column::Layout::Table) {
-      for (std::int64_t sample = first; sample < end; ++sample) add(column.extent(sample));
-    } else {
-      const auto rows = static_cast<std::int64_t>(column.rows_per_block);
-      for (std::int64_t block = first / rows; block <= (end - 1) / rows; ++block)
-        add(column.extents[static_cast<std::size_t>(block)]);
-    }
-  }
-  for (auto& file : files) file = merged(std::move(file));
-  return files;
-}
 
 std::int64_t quota_of(const CacheOptions& cache) {
   return cache.quota_bytes > 0 ? cache.quota_bytes : machine().memory_bytes / 2;
@@ -107,6 +67,29 @@ std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenO
   return indices;
 }
 
+/// Of which each rank holds a run.
+class Divided final : public Dataset {
+ public:
+  Divided(DatasetPtr whole, Holders holders) : whole_(std::move(whole)), holders_(std::move(holders)) {}
+
+  const Schema& schema() const noexcept override { return whole_->schema(); }
+  std::int64_t size() const noexcept override { return whole_->size(); }
+  void read(std::int64_t index, Sample& sample) const override { whole_->read(index, sample); }
+  void prefetch(std::int64_t index) const noexcept override { whole_->prefetch(index); }
+  std::string name(std::int64_t index) const override { return whole_->name(index); }
+  std::string key(std::int64_t index) const override { return whole_->key(index); }
+  bool verify(std::int64_t index) const override { return whole_->verify(index); }
+  const Holders* holders() const noexcept override { return &holders_; }
+
+ private:
+  DatasetPtr whole_;
+  Holders holders_;
+};
+
+DatasetPtr divided(DatasetPtr whole, Holders holders) {
+  return std::make_shared<Divided>(std::move(whole), std::move(holders));
+}
+
 }  // namespace
 
 DatasetPtr open_cached(const std::string& source, const OpenOptions& options, const CacheOptions& cache,
@@ -117,10 +100,13 @@ DatasetPtr open_cached(const std::string& source, const OpenOptions& options, co
   }
   // What is generated is read from nowhere.
   if (cache.cache == "none" ||
-      (!fs::exists(source) && DatasetRegistry::instance().contains(source.substr(0, source.find(':'))))) {
-    return open(source, options);
+      (!is_there(source) && DatasetRegistry::instance().contains(source.substr(0, source.find(':'))))) {
+    auto whole = open(source, options);
+    if (cache.cache != "cluster") return whole;
+    const Holders holders(whole->size(), group.size());
+    return divided(std::move(whole), holders);
   }
-  const auto paths = expand(source);
+  const auto paths = files_named(source);
   auto indices = indices_of(paths, options, group);
   std::int64_t samples = 0;
   for (const auto& index : indices) {
@@ -134,7 +120,8 @@ DatasetPtr open_cached(const std::string& source, const OpenOptions& options, co
     }
   }
   const bool node = cache.cache == "node";
-  const HeldSamples held = node ? HeldSamples{0, samples} : held_by(samples, group.size(), group.rank());
+  const Holders holders(indices, group.size());
+  const HeldSamples held = node ? HeldSamples{0, samples} : holders.held_by(group.rank());
   const auto host = ranks_of_host(group);
 
   std::vector<std::vector<std::vector<Interval>>> intervals;  // by source file, then by file of its index
@@ -143,14 +130,14 @@ DatasetPtr open_cached(const std::string& source, const OpenOptions& options, co
   for (const auto& index : indices) {
     const std::int64_t first = std::clamp<std::int64_t>(held.first - before, 0, index.samples);
     const std::int64_t end = std::clamp<std::int64_t>(held.end - before, 0, index.samples);
-    intervals.push_back(intervals_of(index, first, end));
+    intervals.push_back(intervals_of(index, {first, end}));
     for (const auto& file : intervals.back()) bytes += Allotment::rounded(cache_bytes(file));
     before += index.samples;
   }
   check_quota(bytes, cache, node ? 1 : host->size());
   Allotment memory(node ? shared_memory(bytes, cache.folder, *host) : private_memory(bytes, cache.folder));
 
-  return join_files(paths, std::move(indices), [&](std::size_t i, const Index& index) {
+  auto whole = join_files(paths, std::move(indices), [&](std::size_t i, const Index& index) {
     std::vector<std::shared_ptr<const FileBytes>> files;
     for (std::size_t number = 0; number < index.files.size(); ++number) {
       const auto& range = intervals[i][number];
@@ -159,6 +146,7 @@ DatasetPtr open_cached(const std::string& source, const OpenOptions& options, co
     }
     return files;
   });
+  return node ? whole : divided(std::move(whole), holders);
 }
 
 }  // namespace lockstep::data

@@ -19,7 +19,9 @@ struct CacheOptions {
   std::int64_t quota_bytes = 0;  // most that a host may hold; 0: half of its memory
 };
 
-/// All ranks of `group` together. Under "cluster" a rank can read only the samples that it holds.
+/// All ranks of `group` together. Under "cluster" each rank keeps the samples that Dataset::holders() gives it,
+/// and those of others reach it through LoaderOptions::exchange; it can read them itself too, but then from the
+/// shared disk, each time anew.
 DatasetPtr open_cached(const std::string& source, const OpenOptions& options, const CacheOptions& cache,
                        comm::Communicator& group);
 

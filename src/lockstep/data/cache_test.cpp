@@ -1,5 +1,6 @@
 #include "lockstep/data/cache.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -12,13 +13,14 @@
 #include "lockstep/comm/thread_ranks.h"
 #include "lockstep/data/cache_memory.h"
 #include "lockstep/data/cached_file.h"
-#include "lockstep/data/exchange.h"
+#include "lockstep/data/holders.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/pack.h"
 #include "lockstep/data/sample_wire.h"
 #include "lockstep/data/testing.h"
+#include "lockstep/data/transformed.h"
 
 namespace lockstep::data {
 namespace {
@@ -86,22 +88,105 @@ TEST(SampleWire, KeepsEveryField) {
   EXPECT_TRUE(has(message_of([&] { take_sample(torn, again); }, Fault::Internal), "torn"));
 }
 
-TEST(Exchange, EverySampleHasOneHolder) {
+/// Of `samples`, in blocks of so many rows each for every column.
+Index in_blocks(std::int64_t samples, const std::vector<std::uint64_t>& rows) {
+  Index index;
+  index.samples = samples;
+  index.files = {{"x", 1 << 30, 1 << 30, 0, 0}};
+  std::uint64_t place = 0;
+  for (const auto rows_per_block : rows) {
+    Column column;
+    column.layout = Column::Layout::Blocks;
+    column.rows_per_block = rows_per_block;
+    for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(samples); row += rows_per_block) {
+      column.extents.push_back({0, place, 10'000});
+      place += 10'000;
+    }
+    index.columns.push_back(std::move(column));
+  }
+  return index;
+}
+
+void expect_one_holder_each(const Holders& holders, std::int64_t samples) {
+  std::int64_t next = 0;
+  for (int rank = 0; rank < holders.ranks(); ++rank) {
+    const auto held = holders.held_by(rank);
+    ASSERT_EQ(held.first, next);
+    next = held.end;
+    for (std::int64_t id = held.first; id < held.end; ++id) ASSERT_EQ(holders.holder_of(id), rank);
+  }
+  ASSERT_EQ(next, samples);
+}
+
+/// The place of all files' samples, run after run.
+std::vector<std::int64_t> ends_of(const Holders& holders) {
+  std::vector<std::int64_t> ends;
+  for (int rank = 0; rank < holders.ranks(); ++rank) ends.push_back(holders.held_by(rank).end);
+  return ends;
+}
+
+TEST(Holders, EverySampleHasOne) {
   for (const std::int64_t samples : {1, 2, 3, 7, 100, 1001}) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
-      std::int64_t next = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const auto held = held_by(samples, ranks, rank);
-        ASSERT_EQ(held.first, next);
-        next = held.end;
-        for (std::int64_t id = held.first; id < held.end; ++id) ASSERT_EQ(holder_of(id, samples, ranks), rank);
+      expect_one_holder_each(Holders(samples, ranks), samples);
+      for (const std::uint64_t rows : {1, 2, 30, 5000}) {
+        const std::vector<Index> files = {in_blocks(samples, {rows}), in_blocks(3, {2}), in_blocks(samples, {rows, 7})};
+        expect_one_holder_each(Holders(files, ranks), 2 * samples + 3);
       }
-      ASSERT_EQ(next, samples);
     }
   }
 }
 
+TEST(Holders, RunsEndWhereBlocksDo) {
+  EXPECT_EQ(ends_of(Holders(100, 4)), (std::vector<std::int64_t>{25, 50, 75, 100}));
+  EXPECT_EQ(ends_of(Holders({in_blocks(100, {10})}, 4)), (std::vector<std::int64_t>{20, 50, 70, 100}));
+  // Blocks begin anew in each file.
+  EXPECT_EQ(ends_of(Holders({in_blocks(45, {10}), in_blocks(55, {10})}, 4)),
+            (std::vector<std::int64_t>{20, 45, 75, 100}));
+  // A single block is somebody's as a whole.
+  EXPECT_EQ(ends_of(Holders({in_blocks(100, {100})}, 3)), (std::vector<std::int64_t>{0, 100, 100}));
+  EXPECT_EQ(ends_of(Holders({in_blocks(90, {90}), in_blocks(90, {90})}, 2)), (std::vector<std::int64_t>{90, 180}));
+}
+
+TEST(Holders, ColumnsAgreeWhereRanksStayBusy) {
+  EXPECT_EQ(ends_of(Holders({in_blocks(120, {4, 6})}, 3)), (std::vector<std::int64_t>{36, 84, 120}));
+  // The labels' one block would leave all to one rank, so two read it and the images decide.
+  EXPECT_EQ(ends_of(Holders({in_blocks(120, {7, 120})}, 2)), (std::vector<std::int64_t>{63, 120}));
+}
+
 class Cached : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
+
+/// Each byte of the samples is held by one of the ranks.
+void expect_read_once(const std::vector<std::string>& paths, int ranks) {
+  std::vector<Index> files;
+  for (const auto& path : paths) files.push_back(index_of(path, {}));
+  const Holders holders(files, ranks);
+  std::int64_t before = 0;
+  for (const auto& index : files) {
+    std::vector<Interval> all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto held = holders.held_by(rank);
+      const HeldSamples here = {std::clamp<std::int64_t>(held.first - before, 0, index.samples),
+                                std::clamp<std::int64_t>(held.end - before, 0, index.samples)};
+      const auto intervals = intervals_of(index, here);
+      all.insert(all.end(), intervals.at(0).begin(), intervals.at(0).end());
+    }
+    std::uint64_t held_bytes = 0, bytes = 0;
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i > 0) {
+        ASSERT_LE(all[i - 1].end, all[i].begin) << "read by two ranks";
+      }
+      held_bytes += all[i].end - all[i].begin;
+    }
+    const Column& column = index.columns.at(0);
+    for (const auto& extent : column.extents) bytes += extent.length;
+    // Of chunks that are read as they lie, the last one may be longer than its rows.
+    if (column.layout == Column::Layout::Chunks) bytes = column.row_bytes * static_cast<std::uint64_t>(index.samples);
+    EXPECT_GE(held_bytes, bytes) << "read by none";
+    before += index.samples;
+  }
+}
 
 /// Of 101 samples.
 void expect_same_batches(const std::string& source, const char* mode, int ranks) {
@@ -148,6 +233,18 @@ TEST_P(Cached, GivesTheSameBatchesAsWithoutCache) {
   expect_same_batches(folder / "?.npy", mode, ranks);
 }
 
+TEST_P(Cached, GivesTheSameBatchesOfBlocks) {
+  const auto& [mode, ranks] = GetParam();
+  const Folder folder;
+  PackOptions options;
+  options.write.compression = "deflate";
+  pack(open(folder.write("a.npy", counted_npy(61, 500))), folder / "a.npz", options);
+  pack(open(folder.write("b.npy", counted_npy(40, 500))), folder / "b.npz", options);
+  ASSERT_EQ(index_of(folder / "a.npz", {}).columns.at(0).layout, Column::Layout::Blocks);
+  expect_same_batches(folder / "?.npz", mode, ranks);
+  expect_read_once({folder / "a.npz", folder / "b.npz"}, ranks);
+}
+
 #if LOCKSTEP_HAS_HDF5
 // Rows of 16 KiB, so that ranks share chunks.
 TEST_P(Cached, GivesTheSameBatchesOfChunks) {
@@ -156,6 +253,18 @@ TEST_P(Cached, GivesTheSameBatchesOfChunks) {
   pack(open(folder.write("a.npy", counted_npy(101, 4096))), folder / "a.h5", {});
   ASSERT_EQ(index_of(folder / "a.h5", {}).columns.at(0).layout, Column::Layout::Chunks);
   expect_same_batches(folder / "a.h5", mode, ranks);
+  expect_read_once({folder / "a.h5"}, ranks);
+}
+
+TEST_P(Cached, GivesTheSameBatchesOfDeflatedChunks) {
+  const auto& [mode, ranks] = GetParam();
+  const Folder folder;
+  PackOptions options;
+  options.write.compression = "deflate";
+  pack(open(folder.write("a.npy", counted_npy(101, 4096))), folder / "a.h5", options);
+  ASSERT_EQ(index_of(folder / "a.h5", {}).columns.at(0).layout, Column::Layout::Blocks);
+  expect_same_batches(folder / "a.h5", mode, ranks);
+  expect_read_once({folder / "a.h5"}, ranks);
 }
 #endif
 
@@ -224,6 +333,34 @@ TEST(Cluster, AnErrorOnOneRankIsWhatAllRead) {
     });
   });
   EXPECT_TRUE(has(message, "label 11 of 10")) << message;
+}
+
+TEST(Cluster, TransformsKeepWhoHoldsWhatAndOtherViewsAreRefused) {
+  const auto with = [&](const std::function<DatasetPtr(DatasetPtr)>& view) {
+    comm::run_ranks(3, [&](Communicator& world) {
+      const auto set = view(open_cached("blobs:samples=100,classes=3", {}, {.cache = "cluster"}, world));
+      const auto group = world.duplicate();
+      const auto loader = cluster_loader(set, *group);
+      std::int64_t rows = 0;
+      while (const Batch* batch = loader->next()) rows += batch->count();
+      EXPECT_GT(rows, 0);
+    });
+  };
+  with([](DatasetPtr set) { return transformed(std::move(set), {"one_hot label classes=3"}); });
+  const auto refused =
+      message_of([&] { with([](DatasetPtr set) { return slice(std::move(set), 10, 50); }); }, Fault::Usage);
+  EXPECT_TRUE(has(refused, "'lockstep pack'")) << refused;
+}
+
+TEST(Cluster, WhatIsGeneratedIsDividedToo) {
+  comm::run_ranks(3, [&](Communicator& world) {
+    const auto set = open_cached("blobs:samples=100", {}, {.cache = "cluster"}, world);
+    const auto group = world.duplicate();
+    const auto loader = cluster_loader(set, *group);
+    const Batch* batch = loader->next();
+    ASSERT_NE(batch, nullptr);
+    EXPECT_EQ(batch->count(), 3);
+  });
 }
 
 TEST(Cache, RefusesWhatCannotBe) {

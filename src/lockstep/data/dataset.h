@@ -14,6 +14,8 @@
 
 namespace lockstep::data {
 
+class Holders;
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -29,6 +31,8 @@ class Dataset {
   virtual std::string key(std::int64_t index) const { return std::to_string(index); }
   /// Fault::Data if its bytes are not those of the scan. False if no checksum was taken.
   virtual bool verify(std::int64_t) const { return false; }
+  /// With cache = "cluster": which rank is to read which of its samples. nullptr: nobody said.
+  virtual const Holders* holders() const noexcept { return nullptr; }
 };
 
 using DatasetPtr = std::shared_ptr<const Dataset>;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/data/file_bytes.h"
@@ -28,15 +29,23 @@ Bytes take_row(Bytes& bytes) {
   return row;
 }
 
+/// Who holds what, as those said who opened it.
+const Holders& holders_among(const comm::Communicator& group, const Dataset& dataset) {
+  const Holders* holders = dataset.holders();
+  if (holders == nullptr) {
+    fail(Fault::Usage,
+         "samples can travel between ranks only as open_cached() numbers them with cache = \"cluster\"; for windows, a "
+         "split or other views, write what you want to read with 'lockstep pack' and open that, or use cache = "
+         "\"node\"");
+  }
+  if (holders->ranks() != group.size()) {
+    fail(Fault::Usage, fmt::format("the data set is held by {} ranks, but its samples are to travel among {}",
+                                   holders->ranks(), group.size()));
+  }
+  return *holders;
+}
+
 }  // namespace
-
-HeldSamples held_by(std::int64_t samples, int ranks, int rank) noexcept {
-  return {samples * rank / ranks, samples * (rank + 1) / ranks};
-}
-
-int holder_of(std::int64_t id, std::int64_t samples, int ranks) noexcept {
-  return static_cast<int>(((id + 1) * ranks - 1) / samples);
-}
 
 void take_arrived(Bytes row, Sample& sample) {
   const bool good = row.front() == std::byte{1};
@@ -47,7 +56,7 @@ void take_arrived(Bytes row, Sample& sample) {
 
 Exchange::Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share,
                    Position start)
-    : dataset_(dataset), order_(order), group_(group) {
+    : dataset_(dataset), order_(order), group_(group), holders_(holders_among(group, dataset)) {
   for (const auto& text : group.gather_bytes(std::string(reinterpret_cast<const char*>(&share), sizeof share))) {
     std::memcpy(&shares_.emplace_back(), text.data(), sizeof share);
   }
@@ -64,7 +73,7 @@ void Exchange::read_ahead(Position start) const {
   Sample sample;
   for (std::int64_t position = start.sample; position < order_.length() && !stopping_; ++position) {
     const std::int64_t id = order_.at(start.epoch, position);
-    if (holder_of(id, dataset_.size(), group_.size()) != group_.rank()) continue;
+    if (holders_.holder_of(id) != group_.rank()) continue;
     try {
       dataset_.read(id, sample);
     } catch (...) {  // who wants it will be told
@@ -125,7 +134,7 @@ std::optional<Exchange::Arrived> Exchange::round(const Batch& about, bool stoppi
     const std::size_t before = used_;
     for (std::int64_t row = share.first(about.global_count); row < share.last(about.global_count); ++row) {
       const std::int64_t id = order_.at(about.epoch, about.position + row);
-      const int holder = holder_of(id, dataset_.size(), ranks);
+      const int holder = holders_.holder_of(id);
       if (rank == me) holders.push_back(holder);
       if (holder == me) put_row(id);
     }

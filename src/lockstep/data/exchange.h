@@ -17,24 +17,16 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/batch.h"
 #include "lockstep/data/dataset.h"
+#include "lockstep/data/holders.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/order.h"
 
 namespace lockstep::data {
 
-/// The run of samples that a rank holds.
-struct HeldSamples {
-  std::int64_t first = 0;
-  std::int64_t end = 0;
-};
-HeldSamples held_by(std::int64_t samples, int ranks, int rank) noexcept;
-/// The rank whose run has the sample `id`.
-int holder_of(std::int64_t id, std::int64_t samples, int ranks) noexcept;
-
 class Exchange {
  public:
-  /// All ranks of `group` together. What this rank holds is read from the disk meanwhile, in the order in
-  /// which it is wanted from `start` on.
+  /// All ranks of `group` together; `dataset` must be one that says who holds what. What this rank holds is read from
+  /// the disk meanwhile, in the order in which it is wanted from `start` on.
   Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share, Position start);
   ~Exchange();
 
@@ -55,6 +47,7 @@ class Exchange {
   const Dataset& dataset_;
   const Order& order_;
   comm::Communicator& group_;
+  const Holders& holders_;
   std::vector<Share> shares_;  // by rank
   Sample sample_;
   at::Tensor parcels_;  // of the round, in memory that ranks of the host read in place

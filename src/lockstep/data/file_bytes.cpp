@@ -23,14 +23,20 @@
 namespace lockstep::data {
 namespace {
 
+[[noreturn]] void fail_to_read(const std::string& path, int reason) {
+  // A wrong name is wrong use; a disk that fails is not.
+  constexpr std::array kUsage = {ENOENT, EACCES, EPERM, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG};
+  const bool usage = std::find(kUsage.begin(), kUsage.end(), reason) != kUsage.end();
+  const bool denied = reason == EACCES || reason == EPERM;
+  fail(usage ? Fault::Usage : Fault::Io,
+       fmt::format("cannot read {}: {}{}", path, std::strerror(reason),
+                   denied ? "; ask its owner for the right to read it, and to enter the folders above it" : ""));
+}
+
+/// At once, also what nobody writes to: a pipe is found out by size_of().
 FileDescriptor open_to_read(const std::string& path) {
-  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) {
-    const int reason = errno;
-    // A wrong name is wrong use; a disk that fails is not.
-    const bool usage = reason == ENOENT || reason == EACCES || reason == ENOTDIR || reason == EISDIR;
-    fail(usage ? Fault::Usage : Fault::Io, fmt::format("cannot read {}: {}", path, std::strerror(reason)));
-  }
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) fail_to_read(path, errno);
   return file;
 }
 
@@ -153,6 +159,25 @@ class PlainFile final : public FileBytes {
 };
 
 }  // namespace
+
+bool is_there(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) == 0) return true;
+  // Arguments of a built-in set may be longer than any name.
+  if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return false;
+  fail_to_read(path, errno);
+}
+
+void check_can_read(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) fail_to_read(path, errno);
+  const bool folder = S_ISDIR(status.st_mode);
+  if (!folder && !S_ISREG(status.st_mode)) {
+    fail(Fault::Usage,
+         fmt::format("{} is neither an ordinary file nor a folder; write what it holds into a file", path));
+  }
+  if (faccessat(AT_FDCWD, path.c_str(), folder ? R_OK | X_OK : R_OK, AT_EACCESS) != 0) fail_to_read(path, errno);
+}
 
 std::shared_ptr<const FileBytes> map_file(const std::string& path) {
   if (is_compressed_name(path)) return std::make_shared<DecompressedFile>(path);

@@ -25,6 +25,12 @@ class FileBytes {
   virtual void prefetch(std::uint64_t, std::uint64_t) const noexcept {}
 };
 
+/// Whether there is anything at `path`. Fault::Usage if that may not be seen, as in a folder of somebody else.
+bool is_there(const std::string& path);
+/// Fault::Usage unless it is an ordinary file or a folder that this user may read. A pipe would be waited for,
+/// and is gone once read.
+void check_can_read(const std::string& path);
+
 /// Mapped into memory, for a scan that walks through it. A file compressed as a whole (.gz, .bz2,
 /// .xz, .zst) is decompressed into memory.
 std::shared_ptr<const FileBytes> map_file(const std::string& path);

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMagic = "LSINDEX2";
+constexpr std::string_view kMagic = "LSINDEX3";
 
 /// Before the tables, which are packed. In native order: the file belongs to the machines of one site.
 struct Front {
@@ -41,6 +41,28 @@ Front front_of(std::string_view bytes) {
 /// Leaves fractions out: one where a size is due has no value as an integer, which is no Error but anything.
 bool whole_numbers_only(int, json::parse_event_t event, json& value) {
   return event != json::parse_event_t::value || !value.is_number_float();
+}
+
+/// What may be any bytes, such as a file's name: it lies behind the head as it is, since JSON would have to
+/// replace what is not UTF-8. `index` may be const.
+template <class AnyIndex, class Visit>
+void each_text(AnyIndex& index, const Visit& visit) {
+  visit(index.asked);
+  visit(index.notes);
+  for (auto& file : index.files) visit(file.path);
+  for (auto& column : index.columns) visit(column.how);
+  for (auto& field : index.schema) {
+    visit(field.name);
+    for (auto& name : field.classes) visit(name);
+  }
+}
+
+Schema without_texts(Schema schema) {
+  for (auto& field : schema) {
+    field.name.clear();
+    for (auto& name : field.classes) name.clear();
+  }
+  return schema;
 }
 
 // ---- what a reader of the index relies on -------------------------------------------------------
@@ -128,23 +150,20 @@ std::string_view Index::key(std::int64_t sample) const {
 }
 
 std::string Index::serialize() const {
-  json head = {
-      {"format", format}, {"asked", asked}, {"samples", samples}, {"schema", to_json(schema)}, {"notes", notes}};
+  json head = {{"format", format}, {"samples", samples}, {"schema", to_json(without_texts(schema))}};
   head["files"] = json::array();
-  for (const auto& file : files)
-    head["files"].push_back({file.path, file.bytes, file.size, file.mtime_ns, file.fingerprint});
+  for (const auto& file : files) head["files"].push_back({file.bytes, file.size, file.mtime_ns, file.fingerprint});
   head["columns"] = json::array();
   for (const auto& column : columns) {
     head["columns"].push_back({{"fields", column.fields},
                                {"layout", static_cast<int>(column.layout)},
                                {"step", column.step},
                                {"rows_per_block", column.rows_per_block},
-                               {"row_bytes", column.row_bytes},
-                               {"how", column.how}});
+                               {"row_bytes", column.row_bytes}});
   }
   std::string tables;
-  // A file's name may be any bytes; as JSON text it must be replaced by something.
-  append_text(tables, head.dump(-1, ' ', false, json::error_handler_t::replace));
+  append_text(tables, head.dump());
+  each_text(*this, [&](const std::string& text) { append_text(tables, text); });
   append_text(tables, inline_bytes);
   append_text(tables, keys_);
   append_ends(tables, key_ends_);
@@ -169,12 +188,10 @@ Index Index::parse(std::string_view bytes) {
   Index index;
   try {
     index.format = head.at("format");
-    index.asked = head.at("asked");
     index.samples = head.at("samples");
     index.schema = schema_from_json(head.at("schema"));
-    index.notes = head.at("notes");
     for (const auto& file : head.at("files"))
-      index.files.push_back({file.at(0), file.at(1), file.at(2), file.at(3), file.at(4)});
+      index.files.push_back({{}, file.at(0), file.at(1), file.at(2), file.at(3)});
     for (const auto& one : head.at("columns")) {
       Column column;
       column.fields = one.at("fields").get<std::vector<std::uint32_t>>();
@@ -184,12 +201,12 @@ Index Index::parse(std::string_view bytes) {
       column.step = one.at("step");
       column.rows_per_block = one.at("rows_per_block");
       column.row_bytes = one.at("row_bytes");
-      column.how = one.at("how");
       index.columns.push_back(std::move(column));
     }
   } catch (const json::exception&) {
     fail_torn_index();
   }
+  each_text(index, [&](std::string& text) { text = reader.text(); });
   index.inline_bytes = reader.text();
   index.keys_ = reader.text();
   index.key_ends_ = reader.ends(index.keys_.size());

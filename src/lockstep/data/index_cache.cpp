@@ -135,15 +135,18 @@ Index scanned(const std::string& path, const std::string& name, const OpenOption
 }  // namespace
 
 std::string index_file_of(const std::string& path) {
+  std::error_code unreadable;
   for (const auto& file : {beside(path), in_cache(cache_path(), path)}) {
-    if (fs::exists(file)) return file;
+    if (fs::exists(file, unreadable)) return file;
   }
   return {};
 }
 
 Index index_of(const std::string& path, const OpenOptions& options) {
+  check_can_read(path);
   const std::string format = format_of(path, options.format);
-  if (const std::string file = index_file_of(path); !file.empty()) {
+  // Both places: one beside the data that somebody else keeps may be old, and the one in the cache not.
+  for (const auto& file : {beside(path), in_cache(cache_path(), path)}) {
     if (auto index = kept(file, options.checksums); index && fresh(path, *index, format, options))
       return std::move(*index);
   }

@@ -43,6 +43,21 @@ TEST(IndexFile, HoldsWhatTheIndexHolds) {
   for (const std::int64_t sample : {0, 1, 4999}) EXPECT_EQ(again.key(sample), index.key(sample));
 }
 
+TEST(IndexFile, HoldsAnyBytesInNames) {
+  const std::string odd = "caf\xe9 \"\n";
+  Index index = archive();
+  index.asked = index.notes = odd;
+  index.files[0].path = "photos/" + odd + ".tar";
+  index.columns[1].how = odd;
+  index.schema[1] = {odd, Encoding::Values, c10::ScalarType::Long, {}, {odd, "dog", ""}};
+  const Index again = Index::parse(index.serialize());
+  EXPECT_EQ(again.asked, odd);
+  EXPECT_EQ(again.notes, odd);
+  EXPECT_EQ(again.files, index.files);
+  EXPECT_EQ(again.columns[1].how, odd);
+  EXPECT_EQ(again.schema, index.schema);
+}
+
 TEST(IndexFile, IsSmall) {
   EXPECT_LT(archive().serialize().size(), 8 * kSamples) << "a fraction of a percent of what it points to";
 }
@@ -102,6 +117,24 @@ TEST(IndexFile, ChecksumsAreReadOnlyWhenAskedFor) {
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   folder.write("x.txt.lsx", bytes);
   EXPECT_EQ(index_of(path, options).checksums, kept);
+}
+
+TEST(IndexFile, AnOldOneBesideTheDataDoesNotHideTheOneInTheCache) {
+  const Folder folder;
+  const EnvironmentVariable cache("XDG_CACHE_HOME", folder / "cache");
+  const auto path = folder.write("x.txt", "one\ntwo\nthree\n");
+  index_of(path, {});
+  const std::string old = contents(path + ".lsx");
+  // Where none can be kept beside the data, it is kept in the cache.
+  std::filesystem::remove(path + ".lsx");
+  std::filesystem::create_directory(path + ".lsx");
+  folder.write("x.txt", "one\ntwo\nthree\nfour\n");
+  EXPECT_EQ(index_of(path, {}).checksums.size(), 4U) << "of the scan";
+  std::filesystem::remove(path + ".lsx");
+  folder.write("x.txt.lsx", old);
+  const Index index = index_of(path, {});
+  EXPECT_EQ(index.samples, 4);
+  EXPECT_TRUE(index.checksums.empty()) << "it was scanned again";
 }
 
 }  // namespace

@@ -3,19 +3,17 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/data/file_bytes.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/stored_dataset.h"
 
 namespace lockstep::data {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kRank = "{rank}";
 
@@ -27,15 +25,17 @@ std::string with_rank(const std::string& source, const std::string& rank) {
   return text;
 }
 
-std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenOptions& options) {
-  std::vector<Index> indices;
-  for (const auto& path : paths) indices.push_back(index_of(path, options));
-  return indices;
-}
-
-/// The Error of files that do not go together names two of them.
-Schema common_schema_of(const Format& format, const std::vector<std::string>& paths,
-                        const std::vector<Schema>& schemas) {
+/// What all of the files have in common, by place in `paths`. An Error names two that do not go together.
+Schema common_schema(const std::vector<std::string>& paths, const std::vector<Index>& indices) {
+  std::vector<Schema> schemas;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    schemas.push_back(indices[i].schema);
+    if (indices[i].format != indices[0].format) {
+      fail(Fault::Usage, fmt::format("{} is {} but {} is {}; a pattern names files of one format", paths[0],
+                                     indices[0].format, paths[i], indices[i].format));
+    }
+  }
+  const Format& format = format_named(indices[0].format);
   try {
     return format.common_schema(schemas);
   } catch (const Error&) {
@@ -50,10 +50,40 @@ Schema common_schema_of(const Format& format, const std::vector<std::string>& pa
   }
 }
 
+/// This rank's of as many files as ranks, with the fields of all: types that are guessed from what a file
+/// holds differ from file to file.
+DatasetPtr open_own(const std::string& source, comm::Communicator& group, const OpenOptions& options) {
+  const auto files = expand(with_rank(source, "*"));
+  if (static_cast<int>(files.size()) != group.size()) {
+    fail(Fault::Usage, fmt::format("{} needs as many ranks as files: there are {} files and {} ranks", source,
+                                   files.size(), group.size()));
+  }
+  const std::string path = with_rank(source, std::to_string(group.rank()));
+  if (!is_there(path)) fail(Fault::Usage, fmt::format("there is no {}; files of ranks are numbered from 0", path));
+  Index index = index_of(path, options);
+  Index about;  // without what is many bytes
+  about.format = index.format;
+  about.schema = index.schema;
+  std::vector<std::string> paths;
+  std::vector<Index> others;
+  for (const auto& bytes : group.gather_bytes(about.serialize())) {
+    paths.push_back(with_rank(source, std::to_string(others.size())));
+    others.push_back(Index::parse(bytes));
+  }
+  index.schema = common_schema(paths, others);
+  return std::make_shared<StoredDataset>(path, std::move(index));
+}
+
+std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenOptions& options) {
+  std::vector<Index> indices;
+  for (const auto& path : paths) indices.push_back(index_of(path, options));
+  return indices;
+}
+
 }  // namespace
 
 std::vector<std::string> expand(const std::string& source) {
-  if (fs::exists(source) || source.find_first_of("*?[") == std::string::npos) return {source};
+  if (source.find_first_of("*?[") == std::string::npos || is_there(source)) return {source};
   glob_t found{};
   const int result = glob(source.c_str(), 0, nullptr, &found);
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + (result == 0 ? found.gl_pathc : 0));
@@ -63,16 +93,19 @@ std::vector<std::string> expand(const std::string& source) {
   return paths;
 }
 
-DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> indices, const FilesOf& files_of) {
-  std::vector<Schema> schemas;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    schemas.push_back(indices[i].schema);
-    if (indices[i].format != indices[0].format) {
-      fail(Fault::Usage, fmt::format("{} is {} but {} is {}; a pattern names files of one format", paths[0],
-                                     indices[0].format, paths[i], indices[i].format));
-    }
+std::vector<std::string> files_named(const std::string& source) {
+  auto paths = expand(source);
+  if (paths.size() > 1 || is_there(paths[0])) return paths;
+  if (source.find(kRank) != std::string::npos) {
+    fail(Fault::Usage, fmt::format("{} names one file per rank; here all ranks read one set: use a pattern, {}", source,
+                                   with_rank(source, "*")));
   }
-  const Schema common = common_schema_of(format_named(indices[0].format), paths, schemas);
+  fail(Fault::Usage, fmt::format("there is no file and no built-in data set '{}'{}", source,
+                                 proposal(source, DatasetRegistry::instance().names())));
+}
+
+DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> indices, const FilesOf& files_of) {
+  const Schema common = common_schema(paths, indices);
   std::vector<DatasetPtr> parts;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     indices[i].schema = common;
@@ -89,30 +122,15 @@ DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> 
 DatasetPtr open(const std::string& source, const OpenOptions& options) {
   const auto& sets = DatasetRegistry::instance();
   const std::string name = source.substr(0, source.find(':'));
-  if (!fs::exists(source) && sets.contains(name)) {
+  if (!is_there(source) && sets.contains(name)) {
     return sets.at("data set", name)(name.size() < source.size() ? source.substr(name.size() + 1) : "");
   }
-  if (source.find(kRank) != std::string::npos) {
-    fail(Fault::Usage, fmt::format("{} names one file per rank; here all ranks read one set: use a pattern, {}", source,
-                                   with_rank(source, "*")));
-  }
-  const auto paths = expand(source);
-  if (paths.size() == 1 && !fs::exists(paths[0])) {
-    fail(Fault::Usage,
-         fmt::format("there is no file and no built-in data set '{}'{}", source, proposal(source, sets.names())));
-  }
+  const auto paths = files_named(source);
   return join_files(paths, indices_of(paths, options));
 }
 
 DatasetPtr open_part(const std::string& source, comm::Communicator& group, const OpenOptions& options) {
-  if (source.find(kRank) != std::string::npos) {
-    const auto files = expand(with_rank(source, "*"));
-    if (static_cast<int>(files.size()) != group.size()) {
-      fail(Fault::Usage, fmt::format("{} needs as many ranks as files: there are {} files and {} ranks", source,
-                                     files.size(), group.size()));
-    }
-    return open(with_rank(source, std::to_string(group.rank())), options);
-  }
+  if (source.find(kRank) != std::string::npos) return open_own(source, group, options);
   auto all = open(source, options);
   const std::int64_t size = all->size(), ranks = group.size(), rank = group.rank();
   const std::int64_t first = size * rank / ranks;

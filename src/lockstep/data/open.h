@@ -28,10 +28,13 @@ using FilesOf = std::function<std::vector<std::shared_ptr<const FileBytes>>(std:
 DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> indices, const FilesOf& files_of = {});
 
 /// This rank's rows: of a source that all ranks see, cut into runs of nearly equal length; of
-/// part-{rank}.csv its own file, of which there must be as many as ranks.
+/// part-{rank}.csv its own file, of which there must be as many as ranks. All ranks of `group` together: their
+/// files have one schema, also where types are guessed.
 DatasetPtr open_part(const std::string& source, comm::Communicator& group, const OpenOptions& options = {});
 
 /// The files that a pattern names, in order; the source itself if it has no pattern.
 std::vector<std::string> expand(const std::string& source);
+/// The same of files that are there: else Fault::Usage.
+std::vector<std::string> files_named(const std::string& source);
 
 }  // namespace lockstep::data

@@ -156,6 +156,34 @@ TEST_F(Pack, DoesNotTakeShardsOfAnEarlierPack) {
   expect_same(*open(folder_ / "p-*.npy"), *source_);
 }
 
+/// What a pack to `name` says where files may grow to so many bytes only.
+std::string message_when_full(const DatasetPtr& source, const std::string& path, rlim_t bytes) {
+  const rlimit before = limit_file_size(bytes);
+  const auto message = message_of([&] { pack(source, path, {}); }, Fault::Io);
+  limit_file_size(before.rlim_cur);
+  return message;
+}
+
+TEST_F(Pack, AFullDiskIsNamedWithTheFileAndARemedy) {
+  std::vector<std::string> names = {"x.npz"};
+#if LOCKSTEP_HAS_LMDB
+  names.insert(names.end(), {"x.lmdb", "x.mdb"});
+#endif
+#if LOCKSTEP_HAS_HDF5
+  names.emplace_back("x.h5");
+#endif
+  const auto large = open("blobs:samples=40000,dims=16");
+  for (const auto& name : names) {
+    for (const rlim_t bytes : {10'000, 1'000'000}) {
+      const auto message = message_when_full(large, folder_ / name, bytes);
+      EXPECT_TRUE(has(message, "cannot write " + folder_ / name + ": File too large; make room there")) << message;
+      EXPECT_FALSE(has(message, ".part")) << message;
+    }
+  }
+  const fs::directory_iterator left(folder_ / "");
+  EXPECT_EQ(std::distance(begin(left), end(left)), 1) << "more than the source";
+}
+
 TEST_F(Pack, ThatWasRefusedIsTriedAgainWithOtherSettings) {
   PackOptions options;
   options.write.compression = "deflate";

@@ -59,7 +59,11 @@ std::string folder_of(const std::string& path) {
 }
 
 StoredDataset::StoredDataset(const std::string& path, Index index, std::size_t together)
-    : StoredDataset(path, index, files_of(path, index, together)) {}
+    : path_(path),
+      index_(std::move(index)),
+      format_(format_named(index_.format)),
+      files_(files_of(path, index_, together)),
+      blocks_(kBlockCacheBytes, blocks_of_row(index_)) {}
 
 StoredDataset::StoredDataset(const std::string& path, Index index, std::vector<std::shared_ptr<const FileBytes>> files)
     : path_(path),

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/thread_ranks.h"
+#include "lockstep/data/cache.h"
+#include "lockstep/data/index_cache.h"
 #include "lockstep/data/testing.h"
 
 namespace lockstep::data {
@@ -45,6 +48,24 @@ TEST(ImageFolder, FoldersAreClasses) {
   EXPECT_EQ(label_of(*set, 0), 0);
   EXPECT_EQ(label_of(*set, 2), 2);
   EXPECT_EQ(image_of(*set, 2), kJpeg + "2");
+}
+
+TEST(ImageFolder, NamesMayBeAnyBytes) {
+  const Folder folder;
+  folder.write("set/cr\xe8me/caf\xe9.jpg", kJpeg + "1");
+  folder.write("set/dog/2.jpg", kJpeg + "2");
+  EXPECT_EQ(index_of(folder / "set", {}).checksums.size(), 2U) << "of the scan";
+  EXPECT_TRUE(index_of(folder / "set", {}).checksums.empty()) << "it is scanned each time";
+  for (const auto* mode : {"none", "node", "cluster"}) {
+    comm::run_ranks(2, [&](comm::Communicator& world) {
+      const auto set = open_cached(folder / "set", {}, {.cache = mode}, world);
+      ASSERT_EQ(set->size(), 2);
+      EXPECT_EQ(set->key(0), "cr\xe8me/caf\xe9");
+      EXPECT_EQ(set->schema()[1].classes, (std::vector<std::string>{"cr\xe8me", "dog"}));
+      EXPECT_EQ(image_of(*set, 0), kJpeg + "1");
+      EXPECT_EQ(label_of(*set, 1), 1);
+    });
+  }
 }
 
 TEST(ImageFolder, EncodingIsThatOfAllImages) {

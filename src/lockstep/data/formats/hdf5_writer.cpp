@@ -2,12 +2,15 @@
 #include "lockstep/data/formats/hdf5_writer.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/data/array_rows.h"
 #include "lockstep/data/aside_path.h"
 #include "lockstep/data/formats/hdf5_library.h"
@@ -146,18 +149,41 @@ class Growing {
   std::uint64_t variable_bytes_ = 0;
 };
 
+/// What the system said, which HDF5 hides in "file write failed: …, errno = 28, …, buf = 0x55…".
+std::optional<int> errno_in(const std::string& message) {
+  constexpr std::string_view kMark = "errno = ";
+  const auto place = message.find(kMark);
+  if (place == std::string::npos) return std::nullopt;
+  int number = 0;
+  std::from_chars(message.data() + place + kMark.size(), message.data() + message.size(), number);
+  return number > 0 ? std::optional(number) : std::nullopt;
+}
+
+/// `work`, and if the disk did not take what it wrote, that as the reason.
+template <class Work>
+void writing(const std::string& target, const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (const auto number = errno_in(error.message())) fail_to_write(target, *number);
+    throw;
+  }
+}
+
 class Hdf5Writer final : public Writer {
  public:
-  Hdf5Writer(const std::string& path, const Schema& schema, const WriteOptions& options) : aside_(path) {
+  Hdf5Writer(const std::string& path, const Schema& schema, const WriteOptions& options) : target_(path), aside_(path) {
     const Session session;
     try {
       const PropertiesId access(H5Pcreate(H5P_FILE_ACCESS));
       // The layout of HDF5 1.10: its tables carry checksums, so that torn ones are noticed, and an
       // attribute may be larger than 64 KiB.
       checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_LATEST), "HDF5 cannot write");
-      file_ = FileId(checked(H5Fcreate(aside_.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
-                             fmt::format("cannot write {}", path)));
-      for (const auto& field : schema) fields_.emplace_back(file_.get(), field, options);
+      writing(target_, [&] {
+        file_ = FileId(checked(H5Fcreate(aside_.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
+                               fmt::format("cannot write {}", path)));
+        for (const auto& field : schema) fields_.emplace_back(file_.get(), field, options);
+      });
     } catch (...) {
       close();
       throw;
@@ -172,14 +198,21 @@ class Hdf5Writer final : public Writer {
 
   void add(const std::string&, const Sample& sample) override {
     const Session session;
-    for (std::size_t place = 0; place < fields_.size(); ++place) fields_[place].add(sample.values.at(place));
+    writing(target_, [&] {
+      for (std::size_t place = 0; place < fields_.size(); ++place) fields_[place].add(sample.values.at(place));
+    });
   }
 
   void finish() override {
     const Session session;
-    for (auto& field : fields_) field.flush();
-    fields_.clear();
-    checked(H5Fclose(file_.take()), "the file cannot be written to its end");
+    writing(target_, [&] {
+      constexpr const char* kWhat = "the file cannot be written to its end";
+      for (auto& field : fields_) field.flush();
+      // Chunks wait in the library's caches, and closing a data set would not say that they were lost.
+      checked(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), kWhat);
+      fields_.clear();
+      checked(H5Fclose(file_.take()), kWhat);
+    });
     aside_.commit();
   }
 
@@ -189,6 +222,7 @@ class Hdf5Writer final : public Writer {
     file_.reset();
   }
 
+  std::string target_;
   AsidePath aside_;
   FileId file_;
   std::vector<Growing> fields_;

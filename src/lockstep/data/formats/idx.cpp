@@ -23,6 +23,8 @@ constexpr std::array kTypes = {std::pair{0x08, ScalarType::Byte},  std::pair{0x0
                                std::pair{0x0B, ScalarType::Short}, std::pair{0x0C, ScalarType::Int},
                                std::pair{0x0D, ScalarType::Float}, std::pair{0x0E, ScalarType::Double}};
 
+constexpr std::size_t kMostDims = 64;  // of a schema
+
 std::uint32_t big_endian(const std::byte* bytes) {
   std::uint32_t number = 0;
   std::memcpy(&number, bytes, sizeof number);
@@ -46,6 +48,7 @@ Head parse_head(Bytes bytes) {
   if (known == kTypes.end()) fail(Fault::Data, fmt::format("IDX has no element type {:#04x}", number(2)));
   head.type = known->second;
   const auto dims = static_cast<std::size_t>(number(3));
+  if (dims > kMostDims) fail(Fault::Data, fmt::format("the IDX head has {} dims, more than {}", dims, kMostDims));
   head.bytes = 4 + 4 * dims;
   if (bytes.size() < head.bytes)
     fail(Fault::Data, fmt::format("the IDX head is cut short: {} dims in {} bytes", dims, bytes.size()));

@@ -58,7 +58,7 @@ class Lmdb final : public Format {
  public:
   std::vector<std::string> extensions() const override { return {".lmdb", ".mdb"}; }
   bool recognises(Bytes head) const override { return lmdb::is_lmdb(head); }
-  bool recognises_folder(const std::string& path) const override { return fs::exists(path + "/data.mdb"); }
+  bool recognises_folder(const std::string& path) const override { return is_there(path + "/data.mdb"); }
 
   Index scan(const std::string& path, const OpenOptions&) const override {
     const auto file = map_file(file_of(path));

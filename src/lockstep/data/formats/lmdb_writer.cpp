@@ -3,17 +3,21 @@
 #include "lockstep/data/absent_format.h"
 
 #if LOCKSTEP_HAS_LMDB
+#include <fcntl.h>
 #include <lmdb.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/core/handle.h"
 #include "lockstep/data/aside_path.h"
 #include "lockstep/data/sample_record.h"
@@ -30,9 +34,15 @@ constexpr std::size_t kFirstMapBytes = std::size_t{64} << 20;
 constexpr std::size_t kBatchBytes = std::size_t{16} << 20;
 constexpr std::size_t kBatchEntries = 4096;
 
-void check(int result, const std::string& path) {
-  if (result == MDB_SUCCESS) return;
-  fail(Fault::Io, fmt::format("cannot write {}: {}", path, mdb_strerror(result)));
+/// LMDB calls a write that was cut short EIO. Why it was, the next one says; the file is lost anyway.
+int reason_of_short_write(const std::string& path) {
+  constexpr int kMost = 256;
+  const std::string some(std::size_t{64} << 10, '\0');
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  for (int i = 0; file && i < kMost; ++i) {
+    if (::write(file.get(), some.data(), some.size()) < 0 && errno != EINTR) return errno;
+  }
+  return EIO;
 }
 
 struct EnvironmentTraits {
@@ -63,13 +73,14 @@ MDB_val value_of(const std::string& bytes) { return {bytes.size(), const_cast<ch
 /// A file that takes entries in the order of their keys.
 class Database {
  public:
-  explicit Database(std::string path) : path_(std::move(path)) {
+  /// `target` is what the user calls it.
+  Database(std::string path, std::string target) : path_(std::move(path)), target_(std::move(target)) {
     MDB_env* raw = nullptr;
-    check(mdb_env_create(&raw), path_);
+    check(mdb_env_create(&raw));
     environment_ = Environment(raw);
-    check(mdb_env_set_mapsize(raw, map_bytes_), path_);
+    check(mdb_env_set_mapsize(raw, map_bytes_));
     // One writer and nobody else yet, so no lock; finish() syncs once.
-    check(mdb_env_open(raw, path_.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0644), path_);
+    check(mdb_env_open(raw, path_.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0644));
   }
 
   std::size_t most_key_bytes() const { return static_cast<std::size_t>(mdb_env_get_maxkeysize(environment_.get())); }
@@ -79,9 +90,9 @@ class Database {
       result = try_append(entries);
       if (result == MDB_MAP_FULL) {
         map_bytes_ *= 2;
-        check(mdb_env_set_mapsize(environment_.get(), map_bytes_), path_);
+        check(mdb_env_set_mapsize(environment_.get(), map_bytes_));
       } else {
-        check(result, path_);
+        check(result);
       }
     }
   }
@@ -90,7 +101,7 @@ class Database {
   void each(const Each& visit) const {
     Transaction transaction = begin(MDB_RDONLY);
     MDB_cursor* raw = nullptr;
-    check(mdb_cursor_open(transaction.get(), main_of(transaction), &raw), path_);
+    check(mdb_cursor_open(transaction.get(), main_of(transaction), &raw));
     const Cursor cursor(raw);
     MDB_val key{}, value{};
     int result = MDB_SUCCESS;
@@ -98,20 +109,25 @@ class Database {
       visit(std::string(static_cast<const char*>(key.mv_data), key.mv_size),
             std::string(static_cast<const char*>(value.mv_data), value.mv_size));
     }
-    if (result != MDB_NOTFOUND) check(result, path_);
+    if (result != MDB_NOTFOUND) check(result);
   }
 
-  void sync() const { check(mdb_env_sync(environment_.get(), 1), path_); }
+  void sync() const { check(mdb_env_sync(environment_.get(), 1)); }
 
  private:
+  void check(int result) const {
+    if (result == MDB_SUCCESS) return;
+    if (result > 0) fail_to_write(target_, result == EIO ? reason_of_short_write(path_) : result);
+    fail(Fault::Io, fmt::format("cannot write {}: {}", target_, mdb_strerror(result)));
+  }
   Transaction begin(unsigned flags) const {
     MDB_txn* raw = nullptr;
-    check(mdb_txn_begin(environment_.get(), nullptr, flags, &raw), path_);
+    check(mdb_txn_begin(environment_.get(), nullptr, flags, &raw));
     return Transaction(raw);
   }
   MDB_dbi main_of(const Transaction& transaction) const {
     MDB_dbi database = 0;
-    check(mdb_dbi_open(transaction.get(), nullptr, 0, &database), path_);
+    check(mdb_dbi_open(transaction.get(), nullptr, 0, &database));
     return database;
   }
   int try_append(const std::vector<Entry>& entries) {
@@ -126,6 +142,7 @@ class Database {
   }
 
   std::string path_;
+  std::string target_;
   std::size_t map_bytes_ = kFirstMapBytes;
   Environment environment_;
 };
@@ -135,11 +152,14 @@ class LmdbWriter final : public Writer {
   LmdbWriter(const std::string& path, Schema schema)
       : schema_(std::move(schema)),
         plain_(schema_.size() == 1 && schema_[0].encoding != Encoding::Values),
+        target_(path),
         aside_(path) {
     const bool one_file = path.ends_with(".mdb");
-    if (!one_file) fs::create_directory(aside_.path());
+    std::error_code error;
+    if (!one_file) fs::create_directory(aside_.path(), error);
+    if (error) fail_to_write(target_, error.value());
     file_ = one_file ? aside_.path() : aside_.path() + "/data.mdb";
-    database_.emplace(file_);
+    database_.emplace(file_, target_);
   }
 
   void add(const std::string& key, const Sample& sample) override {
@@ -202,7 +222,7 @@ class LmdbWriter final : public Writer {
       const std::string old_file = file_ + ".old";
       fs::rename(file_, old_file);
       const auto old = std::exchange(database_, std::nullopt);
-      database_.emplace(file_);
+      database_.emplace(file_, target_);
       old->each(write_again);
       fs::remove(old_file);
     }
@@ -211,6 +231,7 @@ class LmdbWriter final : public Writer {
 
   Schema schema_;
   bool plain_;
+  std::string target_;
   AsidePath aside_;
   std::string file_;
   std::optional<Database> database_;

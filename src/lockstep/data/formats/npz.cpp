@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/core/handle.h"
 #include "lockstep/core/text.h"
 #include "lockstep/data/array_rows.h"
@@ -87,17 +88,17 @@ void add_member(Index& index, const ZipMember& member, Bytes archive) {
 /// Bytes that wait on the disk, in a file that has no name any more: nothing is left behind.
 class SideFile {
  public:
-  explicit SideFile(const std::string& beside) {
+  explicit SideFile(const std::string& beside) : target_(beside) {
     std::string name = beside + ".rowsXXXXXX";
     file_ = FileDescriptor(mkstemp(name.data()));
-    if (!file_) fail_errno("cannot write beside " + beside, errno);
+    if (!file_) fail_to_write(target_, errno);
     unlink(name.c_str());
   }
   void write(std::string_view bytes) {
     size_ += bytes.size();
     while (!bytes.empty()) {
       const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
-      if (count < 0 && errno != EINTR) fail_errno("cannot write rows aside", errno);
+      if (count < 0 && errno != EINTR) fail_to_write(target_, errno);
       bytes.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     }
   }
@@ -108,7 +109,8 @@ class SideFile {
     std::string piece(kPiece, '\0');
     for (std::uint64_t at = 0; at < size_;) {
       const ssize_t count = pread(file_.get(), piece.data(), piece.size(), static_cast<off_t>(at));
-      if (count == 0 || (count < 0 && errno != EINTR)) fail_errno("cannot read rows back", errno);
+      if (count == 0 || (count < 0 && errno != EINTR))
+        fail_errno("cannot read back what waits to be written to " + target_, errno);
       take(std::string_view(piece).substr(0, static_cast<std::size_t>(std::max<ssize_t>(count, 0))));
       at += static_cast<std::uint64_t>(std::max<ssize_t>(count, 0));
     }
@@ -116,6 +118,7 @@ class SideFile {
 
  private:
   static constexpr std::size_t kPiece = std::size_t{4} << 20;
+  std::string target_;
   FileDescriptor file_;
   std::uint64_t size_ = 0;
 };
