@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     options.batch = parse_integer("BATCH", argv[2], 1, INT32_MAX);
     options.share = {world.rank(), world.rank() + 1, world.size()};
     std::ifstream position(argv[3]);
-    if (position && !(position >> options.start.epoch >> options.start.sample))
+    if (position.peek() != EOF && !(position >> options.start.epoch >> options.start.sample))
       fail(Fault::Usage, fmt::format("{} holds no position, EPOCH SAMPLE; remove it to begin anew", argv[3]));
     if (cache.cache == "cluster") options.exchange = exchange.get();
     data::OrderOptions order;

@@ -305,9 +305,11 @@ class Unforeseen final : public Dataset {
   std::int64_t size() const noexcept override { return 100; }
   void read(std::int64_t, Sample&) const override { throw 42; }
   std::string name(std::int64_t index) const override { return std::to_string(index); }
+  const Holders* holders() const noexcept override { return &holders_; }
 
  private:
   Schema schema_ = {{"x", Encoding::Values, c10::ScalarType::Byte, {1}}};
+  Holders holders_ = {100, 1};
 };
 
 TEST(Cluster, ARankWithoutFurtherRoundsSaysSoAtEveryBatch) {

@@ -174,6 +174,7 @@ class ChosenFields final : public Dataset {
   std::string name(std::int64_t index) const override { return source_->name(index); }
   std::string key(std::int64_t index) const override { return source_->key(index); }
   bool verify(std::int64_t index) const override { return source_->verify(index); }
+  const Holders* holders() const noexcept override { return source_->holders(); }
 
  private:
   DatasetPtr source_;
