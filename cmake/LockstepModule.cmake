@@ -54,6 +54,12 @@ function(lockstep_test)
     if("threads" IN_LIST arg_LABELS)
       set_property(GLOBAL APPEND PROPERTY LOCKSTEP_THREAD_TESTS ${name})
     endif()
+    if(LOCKSTEP_SANITIZE)
+      # All of a program at once: with a sanitizer each start takes longer than most tests.
+      add_test(NAME ${name} COMMAND ${name})
+      set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
+      continue()
+    endif()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                          PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
   endforeach()

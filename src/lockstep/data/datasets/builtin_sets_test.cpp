@@ -85,10 +85,11 @@ TEST(LabelledImages, AreWrittenWithTheirLabels) {
 TEST(BuiltinTables, HaveTheirNumbers) {
   if (!is_fetched("iris")) GTEST_SKIP() << "lockstep data get iris";
   Sample sample;
-  open("iris")->read(0, sample);
+  const auto iris = open("iris"), diabetes = open("diabetes");
+  iris->read(0, sample);
   EXPECT_EQ(numbers_of<double>(sample.values[0]), (std::vector<double>{5.1, 3.5, 1.4, 0.2}));
-  EXPECT_EQ(open("iris")->schema()[1].classes, (std::vector<std::string>{"setosa", "versicolor", "virginica"}));
-  open("diabetes")->read(441, sample);
+  EXPECT_EQ(iris->schema()[1].classes, (std::vector<std::string>{"setosa", "versicolor", "virginica"}));
+  diabetes->read(441, sample);
   EXPECT_EQ(numbers_of<double>(sample.values[0]),
             (std::vector<double>{36, 1, 19.6, 71, 250, 133.2, 97, 3, 4.5951, 92}));
   EXPECT_EQ(numbers_of<double>(sample.values[1]), std::vector<double>{57});
