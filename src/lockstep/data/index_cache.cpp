@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +33,9 @@ std::string beside(const std::string& path) { return path + ".lsx"; }
 std::string in_cache(const std::string& folder, const std::string& path) {
   return fmt::format("{}/index/{:016x}.lsx", folder, hash64(fs::absolute(path).lexically_normal().string()));
 }
+
+/// Where an index may be kept, the better place first.
+std::vector<std::string> places_of(const std::string& path) { return {beside(path), in_cache(cache_path(), path)}; }
 
 std::string words_of(const OpenOptions& options) {
   return fmt::format("window {} stride {} type {} separator '{}' header {} fields '{}'", options.window, options.stride,
@@ -136,7 +138,7 @@ Index scanned(const std::string& path, const std::string& name, const OpenOption
 
 std::string index_file_of(const std::string& path) {
   std::error_code unreadable;
-  for (const auto& file : {beside(path), in_cache(cache_path(), path)}) {
+  for (const auto& file : places_of(path)) {
     if (fs::exists(file, unreadable)) return file;
   }
   return {};
@@ -146,7 +148,7 @@ Index index_of(const std::string& path, const OpenOptions& options) {
   check_can_read(path);
   const std::string format = format_of(path, options.format);
   // Both places: one beside the data that somebody else keeps may be old, and the one in the cache not.
-  for (const auto& file : {beside(path), in_cache(cache_path(), path)}) {
+  for (const auto& file : places_of(path)) {
     if (auto index = kept(file, options.checksums); index && fresh(path, *index, format, options))
       return std::move(*index);
   }

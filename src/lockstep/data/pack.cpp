@@ -18,6 +18,7 @@
 #include "lockstep/data/decompress.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/on_threads.h"
+#include "lockstep/data/one_for_one.h"
 #include "lockstep/data/open.h"
 
 namespace lockstep::data {
@@ -155,29 +156,23 @@ void write_shard(const Dataset& source, const Shard& shard, Writer& writer, cons
 }
 
 /// Some of the fields of another.
-class ChosenFields final : public Dataset {
+class ChosenFields final : public OneForOne {
  public:
-  ChosenFields(DatasetPtr source, const std::vector<std::string>& names) : source_(std::move(source)) {
+  ChosenFields(DatasetPtr from, const std::vector<std::string>& names) : OneForOne(std::move(from)) {
     for (const auto& name : names) {
-      places_.push_back(place_of(source_->schema(), name));
-      schema_.push_back(source_->schema()[places_.back()]);
+      places_.push_back(place_of(source().schema(), name));
+      schema_.push_back(source().schema()[places_.back()]);
     }
   }
   const Schema& schema() const noexcept override { return schema_; }
-  std::int64_t size() const noexcept override { return source_->size(); }
   void read(std::int64_t index, Sample& sample) const override {
-    source_->read(index, sample);
+    source().read(index, sample);
     std::vector<Value> chosen;
     for (const auto place : places_) chosen.push_back(sample.values[place]);
     sample.values = std::move(chosen);
   }
-  std::string name(std::int64_t index) const override { return source_->name(index); }
-  std::string key(std::int64_t index) const override { return source_->key(index); }
-  bool verify(std::int64_t index) const override { return source_->verify(index); }
-  const Holders* holders() const noexcept override { return source_->holders(); }
 
  private:
-  DatasetPtr source_;
   std::vector<std::size_t> places_;
   Schema schema_;
 };
