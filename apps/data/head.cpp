@@ -7,6 +7,7 @@
 #include "data/data_commands.h"
 #include "data/source_options.h"
 #include "data/value_text.h"
+#include "whole_number.h"
 
 namespace lockstep::apps {
 namespace {

@@ -18,6 +18,7 @@
 #include "lockstep/core/text.h"
 #include "lockstep/data/on_threads.h"
 #include "progress.h"
+#include "whole_number.h"
 
 namespace lockstep::apps {
 namespace {

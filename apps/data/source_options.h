@@ -3,28 +3,13 @@
 // The options by which every data command says how its source is to be read.
 #pragma once
 
-#include <charconv>
-#include <cstdint>
 #include <string>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "lockstep/data/open.h"
 
 namespace lockstep::apps {
-
-/// CLI11's own checks of this kind print the largest double, all 309 digits of it.
-inline CLI::Validator whole_from(std::int64_t least) {
-  const auto check = [least](const std::string& text) -> std::string {
-    std::int64_t number = 0;
-    const char* end = text.data() + text.size();
-    const auto [stop, code] = std::from_chars(text.data(), end, number);
-    if (code == std::errc() && stop == end && number >= least) return "";
-    return fmt::format("'{}' is not a whole number from {} on", text, least);
-  };
-  return {check, ""};
-}
 
 struct SourceOptions {
   std::string source;

@@ -15,6 +15,7 @@
 #include "lockstep/core/text.h"
 #include "lockstep/data/pack.h"
 #include "progress.h"
+#include "whole_number.h"
 
 namespace lockstep::apps {
 namespace {
