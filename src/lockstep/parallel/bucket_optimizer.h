@@ -1,0 +1,62 @@
+// lockstep/parallel/bucket_optimizer.h
+//
+// Steps an Optimizer over buckets, with what it remembers beside them, and settings by
+// groups of parameters: a group is chosen by the pattern of its names, the last that fits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/parallel/buckets.h"
+#include "lockstep/parallel/optimizer.h"
+#include "lockstep/parallel/parameter.h"
+
+namespace lockstep::parallel {
+
+/// Parameters whose names fit one of the patterns ("*" is anything) learn otherwise than the rest.
+struct ParameterGroup {
+  std::vector<std::string> patterns;
+  double lr_factor = 1;
+  double weight_decay = 0;
+};
+
+class BucketOptimizer {
+ public:
+  /// The first of `groups` is that of all parameters that no other names.
+  BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, const Parameters& parameters, const Buckets& buckets,
+                  std::vector<ParameterGroup> groups);
+
+  /// `gradient_scale` multiplies every gradient first.
+  void step(double lr, double gradient_scale);
+
+  /// Steps taken.
+  std::int64_t steps() const noexcept { return steps_; }
+  void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
+  const std::vector<std::string>& state_names() const noexcept { return state_names_; }
+  /// Of one parameter, shaped as it: a view, to be saved or loaded.
+  at::Tensor state(std::size_t parameter, std::size_t number) const;
+
+ private:
+  /// Neighbours of one group in a bucket.
+  struct Stretch {
+    std::size_t bucket;
+    std::size_t group;
+    std::int64_t first;
+    std::int64_t count;
+  };
+  void cut(const Parameters& parameters);
+
+  std::shared_ptr<const Optimizer> optimizer_;
+  const Buckets& buckets_;
+  std::vector<ParameterGroup> groups_;
+  std::vector<std::string> state_names_;
+  std::vector<std::vector<at::Tensor>> states_;  // by bucket, then number
+  std::vector<Stretch> stretches_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,53 @@
+#include "lockstep/parallel/buckets.h"
+
+#include <c10/core/ScalarType.h>
+
+namespace lockstep::parallel {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;  // bytes: no two parameters share a cache line
+
+}  // namespace
+
+Buckets::Buckets(const Parameters& parameters, const std::vector<std::size_t>& order, BucketSizes sizes,
+                 comm::Communicator& group)
+    : places_(parameters.size()) {
+  for (const auto& parameter : parameters) shapes_.push_back(parameter.tensor.sizes().vec());
+
+  std::vector<std::int64_t> elements;
+  std::vector<at::ScalarType> types;
+  for (const std::size_t number : order) {
+    const at::Tensor& tensor = parameters[number].tensor;
+    const auto size = static_cast<std::int64_t>(tensor.element_size());
+    const std::int64_t most = (buckets_.size() <= 1 ? sizes.first_bytes : sizes.bytes) / size;
+    if (buckets_.empty() || types.back() != tensor.scalar_type() ||
+        (elements.back() > 0 && elements.back() + tensor.numel() > most)) {
+      buckets_.emplace_back();
+      elements.push_back(0);
+      types.push_back(tensor.scalar_type());
+    }
+    buckets_.back().parameters.push_back(number);
+    places_[number] = {buckets_.size() - 1, elements.back(), tensor.numel()};
+    const std::int64_t step = kAlignment / size;
+    elements.back() += (tensor.numel() + step - 1) / step * step;
+  }
+  for (std::size_t number = 0; number < buckets_.size(); ++number) {
+    buckets_[number].weights = group.empty({elements[number]}, types[number]).zero_();
+    buckets_[number].gradients = group.empty({elements[number]}, types[number]).zero_();
+  }
+}
+
+at::Tensor Buckets::weight(std::size_t parameter) const {
+  return view(buckets_[places_[parameter].bucket].weights, parameter);
+}
+
+at::Tensor Buckets::gradient(std::size_t parameter) const {
+  return view(buckets_[places_[parameter].bucket].gradients, parameter);
+}
+
+at::Tensor Buckets::view(const at::Tensor& run, std::size_t parameter) const {
+  const Place& place = places_[parameter];
+  return run.narrow(0, place.first, place.count).view(shapes_[parameter]);
+}
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,57 @@
+// lockstep/parallel/buckets.h
+//
+// Buckets are long runs of communicator memory that hold the weights of a model and, at
+// the same places, their gradients: a collective or an optimiser walks through a bucket
+// without knowing where one parameter ends and the next begins. Parameters become views
+// of it, so the model goes on as before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/parameter.h"
+
+namespace lockstep::parallel {
+
+struct BucketSizes {
+  std::int64_t first_bytes = std::int64_t{1} << 20;  // small, so that the first reduction starts early
+  std::int64_t bytes = std::int64_t{25} << 20;
+};
+
+/// Where a parameter lies.
+struct Place {
+  std::size_t bucket = 0;
+  std::int64_t first = 0;  // element in the bucket
+  std::int64_t count = 0;
+};
+
+struct Bucket {
+  at::Tensor weights;                   // [elements]; between parameters there may be zeros that nobody reads
+  at::Tensor gradients;                 // the same elements
+  std::vector<std::size_t> parameters;  // in their order in it
+};
+
+class Buckets {
+ public:
+  /// `order` holds the number of every parameter once: those that follow each other in it and are of one type
+  /// lie together. A parameter larger than a bucket has one of its own.
+  Buckets(const Parameters& parameters, const std::vector<std::size_t>& order, BucketSizes sizes,
+          comm::Communicator& group);
+
+  const std::vector<Bucket>& all() const noexcept { return buckets_; }
+  const Place& place(std::size_t parameter) const noexcept { return places_[parameter]; }
+  /// Shaped as the parameter.
+  at::Tensor weight(std::size_t parameter) const;
+  at::Tensor gradient(std::size_t parameter) const;
+
+ private:
+  at::Tensor view(const at::Tensor& run, std::size_t parameter) const;
+
+  std::vector<Bucket> buckets_;
+  std::vector<Place> places_;
+  std::vector<std::vector<std::int64_t>> shapes_;
+};
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,237 @@
+#include "lockstep/parallel/data_parallel.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/hash.h"
+#include "lockstep/parallel/gradient_sink.h"
+#include "lockstep/profile/span.h"
+
+namespace lockstep::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Parameters trained(const Parameters& all) {
+  Parameters result;
+  for (const auto& parameter : all) {
+    if (parameter.tensor.requires_grad()) result.push_back(parameter);
+  }
+  if (result.empty())
+    fail(Fault::Usage, "the model has no parameter that requires a gradient: there is nothing to train");
+  return result;
+}
+
+/// Backward reaches the last layers first.
+std::vector<std::size_t> backwards(std::size_t count) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
+}  // namespace
+
+class DataParallel::Engine {
+ public:
+  Engine(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options)
+      : group_(group),
+        options_(options),
+        parameters_(trained(parameters)),
+        buckets_(parameters_, backwards(parameters_.size()), options.buckets, group),
+        arrived_(parameters_.size()) {
+    check_same_model();
+    const at::NoGradGuard no_gradients;
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      set_gradient_sink(parameters_[number].tensor, std::make_unique<Sink>(*this, number));
+    }
+    move_into(buckets_);
+    for (const auto& bucket : buckets_.all()) group_.broadcast_(bucket.weights, 0, {.name = "weights"}).wait();
+    start_step();
+  }
+  ~Engine() {
+    for (const auto& parameter : parameters_) set_gradient_sink(parameter.tensor, nullptr);
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void reduce_in_backward(bool last) noexcept { last_ = last; }
+
+  void finish() {
+    const profile::Span span("wait for gradients");
+    const at::NoGradGuard no_gradients;
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (!parameters_[number].tensor.grad().defined()) {
+        buckets_.gradient(number).zero_();
+        parameters_[number].tensor.mutable_grad() = buckets_.gradient(number);
+      }
+    }
+    while (started_ < buckets_.all().size()) start_next();
+    const auto begin = Clock::now();
+    for (auto& work : works_) work.wait();
+    waited_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+    works_.clear();
+    unused_.clear();
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (!arrived_[number]) unused_.push_back(parameters_[number].name);
+    }
+    if (!rebuilt_) rebuild();
+    start_step();
+  }
+
+  void drop_gradients() {
+    for (const auto& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
+  }
+
+  void check_equal() const {
+    Hasher hasher;
+    for (const auto& bucket : buckets_.all()) hasher.update(bucket.weights.const_data_ptr(), bucket.weights.nbytes());
+    const auto hashes = group_.gather_bytes(hasher.hex());
+    std::map<std::string, int> votes;
+    for (const auto& hash : hashes) ++votes[hash];
+    if (votes.size() == 1) return;
+    const auto most = std::max_element(votes.begin(), votes.end(),
+                                       [](const auto& one, const auto& other) { return one.second < other.second; });
+    std::vector<int> drifted;
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      if (hashes[static_cast<std::size_t>(rank)] != most->first) drifted.push_back(group_.world_rank(rank));
+    }
+    fail(
+        Fault::Comm,
+        fmt::format("the weights of rank {} are not those of the other {} ranks: its model, memory or program differs; "
+                    "go on from the last checkpoint",
+                    fmt::join(drifted, ", "), most->second));
+  }
+
+  const Buckets& buckets() const noexcept { return buckets_; }
+  const Parameters& parameters() const noexcept { return parameters_; }
+  const std::vector<std::string>& unused() const noexcept { return unused_; }
+  double waited_s() const noexcept { return waited_s_; }
+
+ private:
+  class Sink final : public GradientSink {
+   public:
+    Sink(Engine& engine, std::size_t parameter) : engine_(engine), parameter_(parameter) {}
+    at::Tensor target() const override { return engine_.buckets_.gradient(parameter_); }
+    void ready() override { engine_.arrive(parameter_); }
+
+   private:
+    Engine& engine_;
+    std::size_t parameter_;
+  };
+
+  /// Before any rank waits for weights that another does not have.
+  void check_same_model() const {
+    std::string mine;
+    for (const auto& [name, tensor] : parameters_) {
+      mine += fmt::format("{} [{}] {}\n", name, fmt::join(tensor.sizes(), ", "), comm::name_of(tensor.scalar_type()));
+    }
+    const std::string theirs = group_.broadcast_bytes(mine, 0);
+    if (mine == theirs) return;
+    const auto at = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+    const auto line = [](const std::string& text, std::string::const_iterator place) {
+      const auto begin = std::find(std::make_reverse_iterator(place), text.rend(), '\n').base();
+      return begin == text.end() ? std::string("nothing") : std::string(begin, std::find(place, text.end(), '\n'));
+    };
+    fail(Fault::Usage,
+         fmt::format("the model of rank {} is not that of rank {}: {} here, {} there", group_.world_rank(group_.rank()),
+                     group_.world_rank(0), line(mine, at.first), line(theirs, at.second)));
+  }
+
+  /// On the thread of backward.
+  void arrive(std::size_t number) {
+    const at::NoGradGuard no_gradients;
+    const at::Tensor& parameter = parameters_[number].tensor;
+    const at::Tensor target = buckets_.gradient(number);
+    if (parameter.grad().const_data_ptr() != target.const_data_ptr()) {
+      target.copy_(parameter.grad());
+      parameter.mutable_grad() = target;
+    }
+    // Backward on a GPU has threads of its own.
+    const std::lock_guard lock(mutex_);
+    if (!last_ || arrived_[number]) return;
+    arrived_[number] = true;
+    arrivals_.push_back(number);
+    --missing_[buckets_.place(number).bucket];
+    while (started_ < missing_.size() && missing_[started_] == 0) start_next();
+  }
+
+  /// In the order of buckets, whatever is ready first: all ranks must do the same.
+  void start_next() {
+    works_.push_back(group_.all_reduce_(buckets_.all()[started_].gradients, options_.op, {.name = "gradients"}));
+    ++started_;
+  }
+
+  void start_step() {
+    started_ = 0;
+    std::fill(arrived_.begin(), arrived_.end(), false);
+    arrivals_.clear();
+    missing_.clear();
+    for (const auto& bucket : buckets_.all()) missing_.push_back(bucket.parameters.size());
+  }
+
+  /// Parameters become views of `buckets` and keep their values; so do gradients that there are.
+  void move_into(const Buckets& buckets) {
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      const at::Tensor& parameter = parameters_[number].tensor;
+      at::Tensor weight = buckets.weight(number);
+      weight.copy_(parameter);
+      parameter.set_data(weight);
+      if (!parameter.grad().defined()) continue;
+      at::Tensor gradient = buckets.gradient(number);
+      gradient.copy_(parameter.grad());
+      parameter.mutable_grad() = gradient;
+    }
+  }
+
+  void rebuild() {
+    rebuilt_ = true;
+    std::vector<std::size_t> order = arrivals_;
+    for (const std::size_t number : backwards(parameters_.size())) {
+      if (!arrived_[number]) order.push_back(number);
+    }
+    const std::string bytes(reinterpret_cast<const char*>(order.data()), order.size() * sizeof(order[0]));
+    const std::string agreed = group_.broadcast_bytes(bytes, 0);
+    std::copy(agreed.begin(), agreed.end(), reinterpret_cast<char*>(order.data()));
+    Buckets again(parameters_, order, options_.buckets, group_);
+    move_into(again);
+    buckets_ = std::move(again);
+  }
+
+  comm::Communicator& group_;
+  DataParallelOptions options_;
+  Parameters parameters_;
+  Buckets buckets_;
+  bool last_ = true;
+  bool rebuilt_ = false;
+  std::mutex mutex_;                   // of what follows
+  std::vector<bool> arrived_;          // by parameter
+  std::vector<std::size_t> arrivals_;  // in their order
+  std::vector<std::size_t> missing_;   // by bucket: gradients to come
+  std::size_t started_ = 0;            // buckets under way
+  std::vector<comm::Work> works_;
+  std::vector<std::string> unused_;
+  double waited_s_ = 0;
+};
+
+DataParallel::DataParallel(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options)
+    : engine_(std::make_unique<Engine>(parameters, group, options)) {}
+DataParallel::~DataParallel() = default;
+void DataParallel::reduce_in_backward(bool last) noexcept { engine_->reduce_in_backward(last); }
+void DataParallel::finish() { engine_->finish(); }
+void DataParallel::drop_gradients() { engine_->drop_gradients(); }
+const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }
+const Parameters& DataParallel::parameters() const noexcept { return engine_->parameters(); }
+std::vector<std::string> DataParallel::unused() const { return engine_->unused(); }
+double DataParallel::waited_s() const noexcept { return engine_->waited_s(); }
+void DataParallel::check_equal() const { engine_->check_equal(); }
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,65 @@
+// lockstep/parallel/data_parallel.h
+//
+// Data parallelism: every rank has the whole model and a part of each batch, and a
+// step's gradients are summed over the ranks while backward still goes on. Weights
+// and gradients live in buckets of communicator memory; after the first step these are laid
+// out anew in the order in which gradients arrive. Collectives of all ranks are the
+// same whatever their models do: a parameter that a rank did not use counts as zeros.
+//
+//   DataParallel engine(parameters_of(model), group);
+//   loss.backward();          // of a loss that is a sum, so that uneven ranks stay exact
+//   engine.finish();          // parameter.grad() is now the sum over all ranks
+//
+// One thread at a time uses it; hooks run on the threads of backward.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/buckets.h"
+#include "lockstep/parallel/parameter.h"
+
+namespace lockstep::parallel {
+
+struct DataParallelOptions {
+  BucketSizes buckets = {};
+  /// What happens to gradients between ranks.
+  comm::ReduceOp op = comm::ReduceOp::Sum;
+};
+
+class DataParallel {
+ public:
+  /// Takes over the parameters that require a gradient; all weights become those of rank 0.
+  DataParallel(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options = {});
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  /// Whether the next backward is the last before finish(). Without it gradients are only added up on this rank.
+  void reduce_in_backward(bool last) noexcept;
+  /// Returns once all gradients are those of all ranks. After the first step of a run the buckets are laid out
+  /// anew, so state that lies beside them is made after it.
+  void finish();
+  /// Before the next step: what follows replaces the gradients instead of adding to them.
+  void drop_gradients();
+
+  const Buckets& buckets() const noexcept;
+  /// Those that are trained, in the model's order.
+  const Parameters& parameters() const noexcept;
+  /// Of the last step, on this rank: names of parameters that backward did not reach.
+  std::vector<std::string> unused() const;
+  /// Seconds that finish() has waited for other ranks in all.
+  double waited_s() const noexcept;
+
+  /// Fault::Comm naming the ranks whose weights are not those of most. A collective.
+  void check_equal() const;
+
+ private:
+  class Engine;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,206 @@
+#include "lockstep/parallel/data_parallel.h"
+
+#include <map>
+#include <mutex>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "lockstep/comm/on_ranks.h"
+#include "lockstep/core/error.h"
+#include "lockstep/parallel/layers/linear.h"
+#include "lockstep/parallel/module_parameters.h"
+
+namespace lockstep::parallel {
+namespace {
+
+using comm::Communicator;
+using comm::testing::on_ranks;
+using comm::testing::Ranks;
+
+constexpr std::int64_t kRows = 24, kInputs = 10, kHidden = 16, kOutputs = 3;
+
+struct NetImpl : torch::nn::Module {
+  NetImpl()
+      : first(register_module("first", Linear(kInputs, kHidden))),
+        second(register_module("second", torch::nn::Linear(kHidden, kHidden))),
+        unused(register_module("unused", Linear(5, 5))),
+        last(register_module("last", Linear(kHidden, kOutputs, false))) {
+    to(torch::kDouble);
+  }
+  torch::Tensor forward(const torch::Tensor& input) { return last(torch::tanh(second(torch::tanh(first(input))))); }
+  Linear first;
+  torch::nn::Linear second;
+  Linear unused, last;
+};
+TORCH_MODULE(Net);
+
+Net make_net(std::uint64_t seed = 1) {
+  static std::mutex mutex;  // ranks are threads, and share torch's generator
+  const std::lock_guard lock(mutex);
+  torch::manual_seed(seed);
+  return Net();
+}
+
+torch::Tensor inputs() { return torch::linspace(-1, 2, kRows * kInputs, torch::kDouble).view({kRows, kInputs}).sin(); }
+
+/// Uneven: rank r of n takes rows [r² · rows / n², (r + 1)² · rows / n²).
+torch::Tensor rows_of(const Communicator& group) {
+  const std::int64_t n = group.size(), r = group.rank();
+  return inputs().slice(0, r * r * kRows / (n * n), (r + 1) * (r + 1) * kRows / (n * n));
+}
+
+void backward(Net& net, const torch::Tensor& rows) { net(rows).square().sum().backward(); }
+
+/// By name; undefined ones left out.
+std::map<std::string, torch::Tensor> gradients(Net& net) {
+  std::map<std::string, torch::Tensor> result;
+  for (const auto& [name, tensor] : parameters_of(*net)) {
+    if (tensor.grad().defined()) result[name] = tensor.grad().clone();
+  }
+  return result;
+}
+
+std::map<std::string, torch::Tensor> wanted() {
+  Net net = make_net();
+  backward(net, inputs());
+  return gradients(net);
+}
+
+void expect_wanted(Net& net, double factor = 1) {
+  const auto mine = gradients(net);
+  for (const auto& [name, gradient] : wanted()) {
+    EXPECT_LT((mine.at(name) - factor * gradient).norm().item<double>(), 1e-12 * gradient.norm().item<double>())
+        << name;
+  }
+}
+
+class EveryGroup : public testing::TestWithParam<Ranks> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryGroup, testing::ValuesIn(comm::testing::cases()));
+
+TEST_P(EveryGroup, SumsGradientsOfUnevenRanks) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net(1 + static_cast<std::uint64_t>(group.rank()));  // weights become those of rank 0
+    // A bucket per parameter or two.
+    DataParallel engine(parameters_of(*net), group, {.buckets = {.first_bytes = 64, .bytes = 1024}});
+    for (int step = 0; step < 3; ++step) {
+      engine.drop_gradients();
+      backward(net, rows_of(group));
+      engine.finish();
+      expect_wanted(net);
+    }
+    engine.check_equal();
+  });
+}
+
+TEST_P(EveryGroup, AddsUpBeforeItReduces) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net();
+    DataParallel engine(parameters_of(*net), group);
+    for (int step = 0; step < 2; ++step) {
+      engine.drop_gradients();
+      for (int part = 0; part < 3; ++part) {
+        engine.reduce_in_backward(part == 2);
+        backward(net, rows_of(group));
+      }
+      engine.finish();
+      expect_wanted(net, 3);
+    }
+  });
+}
+
+TEST_P(EveryGroup, KnowsWhatBackwardDidNotReach) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net();
+    DataParallel engine(parameters_of(*net), group);
+    backward(net, rows_of(group));
+    engine.finish();
+    const std::vector<std::string> never = {"unused.weight", "unused.bias"};
+    EXPECT_EQ(engine.unused(), never);
+    EXPECT_EQ(net->unused->weight.grad().abs().sum().item<double>(), 0);
+
+    // A rank without samples takes part nevertheless.
+    engine.drop_gradients();
+    if (group.rank() == 0) backward(net, inputs());
+    engine.finish();
+    expect_wanted(net);
+    EXPECT_EQ(engine.unused().size(), group.rank() == 0 ? 2U : engine.parameters().size());
+  });
+}
+
+TEST_P(EveryGroup, LaysBucketsOutAsGradientsArrive) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net();
+    DataParallel engine(parameters_of(*net), group);
+    backward(net, rows_of(group));
+    engine.finish();
+    std::vector<std::string> order;
+    for (const auto& bucket : engine.buckets().all()) {
+      for (const std::size_t number : bucket.parameters) order.push_back(engine.parameters()[number].name);
+    }
+    EXPECT_EQ(order.front(), "last.weight");
+    EXPECT_TRUE(order.back() == "unused.weight") << order.back();
+    expect_wanted(net);
+    const auto& first = engine.buckets().all()[0];
+    EXPECT_EQ(net->last->weight.data_ptr(), first.weights.data_ptr());
+    EXPECT_EQ(net->last->weight.grad().data_ptr(), first.gradients.data_ptr());
+  });
+}
+
+TEST_P(EveryGroup, LeavesFrozenParametersAlone) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net();
+    net->second->weight.requires_grad_(false);
+    DataParallel engine(parameters_of(*net), group);
+    backward(net, rows_of(group));
+    engine.finish();
+    EXPECT_FALSE(net->second->weight.grad().defined());
+    EXPECT_EQ(engine.parameters().size(), parameters_of(*net).size() - 1);
+  });
+}
+
+TEST(DataParallel, NamesTheRankWhoseWeightsDrifted) {
+  try {
+    on_ranks({4}, [](Communicator& group) {
+      Net net = make_net();
+      const DataParallel engine(parameters_of(*net), group);
+      const torch::NoGradGuard no_gradients;
+      if (group.rank() == 2) net->last->weight.view(-1)[0] += 1e-12;
+      engine.check_equal();
+    });
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.message()).find("weights of rank 2 are not those of the other 3 ranks"),
+              std::string::npos)
+        << error.message();
+  }
+}
+
+TEST(DataParallel, RefusesModelsThatDiffer) {
+  try {
+    on_ranks({2}, [](Communicator& group) {
+      const torch::nn::Linear layer(3, 4 + group.rank());
+      const DataParallel engine(parameters_of(*layer), group);
+    });
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Usage);
+    EXPECT_NE(std::string(error.message()).find("weight [5, 3] float32 here, weight [4, 3] float32 there"),
+              std::string::npos)
+        << error.message();
+  }
+}
+
+TEST(DataParallel, LetsGoOfTheModel) {
+  on_ranks({1}, [](Communicator& group) {
+    Net net = make_net();
+    {
+      const DataParallel engine(parameters_of(*net), group);
+    }
+    backward(net, inputs());
+    expect_wanted(net);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::parallel

@@ -1,0 +1,62 @@
+#include "lockstep/parallel/layers/dropout.h"
+
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/hash.h"
+#include "lockstep/core/random.h"
+#include "lockstep/parallel/random_key.h"
+
+namespace lockstep::parallel {
+namespace {
+
+/// Zeros and `kept`, each element by bits of its own number: the same however many threads fill it.
+void fill_mask(float* mask, std::int64_t count, std::uint64_t stream, std::uint64_t seed, double probability,
+               float kept) {
+  constexpr std::int64_t kGrain = 1 << 14;
+  const auto below = static_cast<std::uint64_t>(probability * 0x1p32);
+  const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+  at::parallel_for(0, (count + 3) / 4, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      const auto bits = philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                                    static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
+                                   key);
+      for (std::int64_t i = 4 * block; i < std::min(count, 4 * block + 4); ++i) {
+        mask[i] = bits[static_cast<std::size_t>(i - 4 * block)] < below ? 0.0F : kept;
+      }
+    }
+  });
+}
+
+// Not by named_modules(), which a constructor could not call.
+void name_below(torch::nn::Module& module, const std::string& name) {
+  if (auto* dropout = module.as<DropoutImpl>()) dropout->key = hash64(name);
+  for (const auto& child : module.named_children()) name_below(*child.value(), name + "." + child.key());
+}
+
+}  // namespace
+
+DropoutImpl::DropoutImpl(double probability, bool channels) : probability_(probability), channels_(channels) {
+  if (!(probability >= 0 && probability < 1)) {
+    fail(Fault::Usage, fmt::format("dropout of {}: it is a share from 0 to below 1", probability));
+  }
+}
+
+at::Tensor DropoutImpl::forward(const at::Tensor& input) {
+  if (!is_training() || probability_ == 0) return input;
+  std::vector<std::int64_t> shape = input.sizes().vec();
+  if (channels_) std::fill(shape.begin() + 2, shape.end(), 1);
+  at::Tensor mask = at::empty(shape, at::kFloat);
+  const RandomKey& now = random_key();
+  fill_mask(mask.mutable_data_ptr<float>(), mask.numel(), mix(key, now.step, now.shard), now.seed, probability_,
+            static_cast<float>(1 / (1 - probability_)));
+  return input * mask.to(input.device(), input.scalar_type());
+}
+
+void name_layers(torch::nn::Module& model) { name_below(model, ""); }
+
+}  // namespace lockstep::parallel

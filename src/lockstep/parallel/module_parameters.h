@@ -1,0 +1,18 @@
+// lockstep/parallel/module_parameters.h
+//
+// What a torch::nn::Module holds, by name, for headers that need not read all of torch.
+#pragma once
+
+#include "lockstep/parallel/parameter.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::parallel {
+
+Parameters parameters_of(const torch::nn::Module& model);
+/// Such as the running statistics of a batch norm.
+Parameters buffers_of(const torch::nn::Module& model);
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,9 @@
+#include "lockstep/parallel/optimizer.h"
+
+namespace lockstep::parallel {
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const Config& recipe, const std::string& key) {
+  return OptimizerRegistry::instance().at("optimizer", name)(recipe, key);
+}
+
+}  // namespace lockstep::parallel
