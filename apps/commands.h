@@ -22,6 +22,9 @@ void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);
 void add_pack(CLI::App& app);
 void add_tour(CLI::App& app);
+void add_train(CLI::App& app);
+/// One rank of a training; hidden.
+void add_train_rank(CLI::App& app);
 /// One rank of the tour; hidden.
 void add_tour_rank(CLI::App& app);
 

@@ -107,6 +107,8 @@ int run(std::vector<std::string> arguments) {
   add_pack(app);
   add_tour(app);
   add_tour_rank(app);
+  add_train(app);
+  add_train_rank(app);
   check_command(app, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {

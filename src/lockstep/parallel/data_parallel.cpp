@@ -14,6 +14,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/parallel/gradient_sink.h"
+#include "lockstep/parallel/tree_sum.h"
 #include "lockstep/profile/span.h"
 
 namespace lockstep::parallel {
@@ -65,15 +66,17 @@ class DataParallel::Engine {
 
   void reduce_in_backward(bool last) noexcept { last_ = last; }
 
+  void begin_shard(int number, int count) {
+    if (number > 0) end_shard();
+    drop_gradients();
+    shard_ = static_cast<std::uint32_t>(number);
+    last_shard_ = number + 1 == count;
+  }
+
   void finish() {
     const profile::Span span("wait for gradients");
     const at::NoGradGuard no_gradients;
-    for (std::size_t number = 0; number < parameters_.size(); ++number) {
-      if (!parameters_[number].tensor.grad().defined()) {
-        buckets_.gradient(number).zero_();
-        parameters_[number].tensor.mutable_grad() = buckets_.gradient(number);
-      }
-    }
+    complete_gradients();
     while (started_ < buckets_.all().size()) start_next();
     const auto begin = Clock::now();
     for (auto& work : works_) work.wait();
@@ -146,6 +149,25 @@ class DataParallel::Engine {
                      group_.world_rank(0), line(mine, at.first), line(theirs, at.second)));
   }
 
+  /// A parameter that backward did not reach counts as zeros.
+  void complete_gradients() {
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      at::Tensor& gradient = parameters_[number].tensor.mutable_grad();
+      if (!gradient.defined()) gradient = buckets_.gradient(number).zero_();
+    }
+  }
+
+  void end_shard() {
+    const at::NoGradGuard no_gradients;
+    complete_gradients();
+    if (sums_.empty()) sums_.resize(buckets_.all().size());
+    for (std::size_t number = 0; number < sums_.size(); ++number) {
+      at::Tensor gradients = buckets_.all()[number].gradients;
+      sums_[number].fold_(gradients, shard_);
+      sums_[number].keep(gradients, shard_);
+    }
+  }
+
   /// On the thread of backward.
   void arrive(std::size_t number) {
     const at::NoGradGuard no_gradients;
@@ -157,7 +179,7 @@ class DataParallel::Engine {
     }
     // Backward on a GPU has threads of its own.
     const std::lock_guard lock(mutex_);
-    if (!last_ || arrived_[number]) return;
+    if (!last_ || !last_shard_ || arrived_[number]) return;
     arrived_[number] = true;
     arrivals_.push_back(number);
     --missing_[buckets_.place(number).bucket];
@@ -166,7 +188,9 @@ class DataParallel::Engine {
 
   /// In the order of buckets, whatever is ready first: all ranks must do the same.
   void start_next() {
-    works_.push_back(group_.all_reduce_(buckets_.all()[started_].gradients, options_.op, {.name = "gradients"}));
+    at::Tensor gradients = buckets_.all()[started_].gradients;
+    if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
+    works_.push_back(group_.all_reduce_(gradients, options_.op, {.name = "gradients"}));
     ++started_;
   }
 
@@ -204,6 +228,7 @@ class DataParallel::Engine {
     Buckets again(parameters_, order, options_.buckets, group_);
     move_into(again);
     buckets_ = std::move(again);
+    sums_.clear();
   }
 
   comm::Communicator& group_;
@@ -212,6 +237,9 @@ class DataParallel::Engine {
   Buckets buckets_;
   bool last_ = true;
   bool rebuilt_ = false;
+  std::uint32_t shard_ = 0;
+  bool last_shard_ = true;
+  std::vector<TreeSum> sums_;          // by bucket, of the shards before this one
   std::mutex mutex_;                   // of what follows
   std::vector<bool> arrived_;          // by parameter
   std::vector<std::size_t> arrivals_;  // in their order
@@ -226,6 +254,7 @@ DataParallel::DataParallel(const Parameters& parameters, comm::Communicator& gro
     : engine_(std::make_unique<Engine>(parameters, group, options)) {}
 DataParallel::~DataParallel() = default;
 void DataParallel::reduce_in_backward(bool last) noexcept { engine_->reduce_in_backward(last); }
+void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(number, count); }
 void DataParallel::finish() { engine_->finish(); }
 void DataParallel::drop_gradients() { engine_->drop_gradients(); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }

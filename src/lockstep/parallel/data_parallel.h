@@ -40,6 +40,9 @@ class DataParallel {
 
   /// Whether the next backward is the last before finish(). Without it gradients are only added up on this rank.
   void reduce_in_backward(bool last) noexcept;
+  /// Virtual shards, for sums whose bits do not depend on the number of ranks: what follows is backward of shard
+  /// `number` of the `count` that this rank holds, a power of two. From 0 on; gradients begin anew with each.
+  void begin_shard(int number, int count);
   /// Returns once all gradients are those of all ranks. After the first step of a run the buckets are laid out
   /// anew, so state that lies beside them is made after it.
   void finish();

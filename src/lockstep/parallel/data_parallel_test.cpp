@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "lockstep/comm/on_ranks.h"
+#include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -125,6 +126,31 @@ TEST_P(EveryGroup, KnowsWhatBackwardDidNotReach) {
     engine.finish();
     expect_wanted(net);
     EXPECT_EQ(engine.unused().size(), group.rank() == 0 ? 2U : engine.parameters().size());
+  });
+}
+
+TEST_P(EveryGroup, HasTheSameBitsWhoeverHoldsTheShards) {
+  constexpr int kShards = 8;
+  static std::mutex mutex;
+  static std::map<std::string, torch::Tensor> first;  // gradients of whichever group came first
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net();
+    const auto own = comm::shards_of_rank(kShards, group.size(), group.rank());
+    DataParallel engine(parameters_of(*net), group, {.buckets = {.first_bytes = 64, .bytes = 1024}});
+    for (int step = 0; step < 3; ++step) {
+      engine.drop_gradients();
+      for (int shard = 0; shard < own.count; ++shard) {
+        engine.begin_shard(shard, own.count);
+        const int begin = (own.first + shard) * static_cast<int>(kRows) / kShards;
+        // The second shard has no samples.
+        if (own.first + shard != 1) backward(net, inputs().slice(0, begin, begin + kRows / kShards));
+      }
+      engine.finish();
+      const auto mine = gradients(net);
+      const std::lock_guard lock(mutex);
+      if (first.empty()) first = mine;
+      for (const auto& [name, gradient] : mine) EXPECT_TRUE(torch::equal(gradient, first.at(name))) << name;
+    }
   });
 }
 

@@ -1,0 +1,31 @@
+// lockstep/models/module_model.h
+//
+// For the files of zoo/: a module as a Model.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/models/model.h"
+
+namespace lockstep::models {
+
+template <class Module>
+class ModuleModel final : public Model {
+ public:
+  explicit ModuleModel(std::shared_ptr<Module> module) : module_(std::move(module)) {}
+  at::Tensor forward(const at::Tensor& input) override { return module_->forward(input); }
+  torch::nn::Module& module() noexcept override { return *module_; }
+
+ private:
+  std::shared_ptr<Module> module_;
+};
+
+template <class Module, class... Arguments>
+std::unique_ptr<Model> model_of(Arguments&&... arguments) {
+  return std::make_unique<ModuleModel<Module>>(std::make_shared<Module>(std::forward<Arguments>(arguments)...));
+}
+
+}  // namespace lockstep::models

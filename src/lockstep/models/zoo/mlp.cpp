@@ -1,0 +1,53 @@
+// Layers of linear maps with a ReLU between.
+#include <functional>
+#include <numeric>
+
+#include <ATen/ops/relu.h>
+#include <torch/nn/modules/container/modulelist.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/models/module_model.h"
+#include "lockstep/parallel/layers/dropout.h"
+#include "lockstep/parallel/layers/linear.h"
+
+namespace lockstep::models {
+namespace {
+
+class Mlp : public torch::nn::Module {
+ public:
+  Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int64_t outputs, double drop)
+      : layers_(register_module("layers", torch::nn::ModuleList())),
+        dropout_(register_module("dropout", parallel::Dropout(drop))) {
+    for (const std::int64_t size : hidden) {
+      if (size < 1) fail(Fault::Usage, "model.hidden holds the sizes of the layers, from 1 on");
+      layers_->push_back(parallel::Linear(std::exchange(inputs, size), size));
+    }
+    layers_->push_back(parallel::Linear(inputs, outputs));
+  }
+
+  at::Tensor forward(const at::Tensor& input) {
+    at::Tensor values = input.flatten(1);
+    const std::size_t count = layers_->size();
+    for (std::size_t number = 0; number < count; ++number) {
+      values = layers_->ptr<parallel::LinearImpl>(number)->forward(values);
+      if (number + 1 < count) values = dropout_(at::relu(values));
+    }
+    return values;
+  }
+
+ private:
+  torch::nn::ModuleList layers_;
+  parallel::Dropout dropout_;
+};
+
+const ModelRegistry::Add registered{
+    "mlp", "Feed-forward: hidden sizes, dropout",
+    [](const Config& recipe, const std::string& key, const ModelData& data) {
+      const std::int64_t inputs =
+          std::accumulate(data.input.begin(), data.input.end(), std::int64_t{1}, std::multiplies<>());
+      return model_of<Mlp>(inputs, recipe.get(key + ".hidden", std::vector<std::int64_t>{512, 512}), data.outputs,
+                           recipe.get(key + ".dropout", 0.0));
+    }};
+
+}  // namespace
+}  // namespace lockstep::models

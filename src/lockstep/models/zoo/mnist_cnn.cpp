@@ -1,0 +1,52 @@
+// The network of PyTorch's own MNIST example: two convolutions, two linear layers.
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/relu.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/nn/modules/conv.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/models/module_model.h"
+#include "lockstep/parallel/layers/dropout.h"
+#include "lockstep/parallel/layers/linear.h"
+
+namespace lockstep::models {
+namespace {
+
+class MnistCnn : public torch::nn::Module {
+ public:
+  MnistCnn(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t outputs, double drop)
+      : conv1_(register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, 32, 3)))),
+        conv2_(register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(32, 64, 3)))),
+        dropout1_(register_module("dropout1", parallel::Dropout(drop / 2))),
+        dropout2_(register_module("dropout2", parallel::Dropout(drop))),
+        fc1_(register_module("fc1", parallel::Linear(64 * ((height - 4) / 2) * ((width - 4) / 2), 128))),
+        fc2_(register_module("fc2", parallel::Linear(128, outputs))) {}
+
+  at::Tensor forward(const at::Tensor& input) {
+    at::Tensor values = at::relu(conv1_(input));                // [batch, 32, height - 2, width - 2]
+    values = at::max_pool2d(at::relu(conv2_(values)), {2, 2});  // [batch, 64, (height - 4) / 2, (width - 4) / 2]
+    values = dropout1_(values).flatten(1);
+    return fc2_(dropout2_(at::relu(fc1_(values))));
+  }
+
+ private:
+  torch::nn::Conv2d conv1_, conv2_;
+  parallel::Dropout dropout1_, dropout2_;
+  parallel::Linear fc1_, fc2_;
+};
+
+const ModelRegistry::Add registered{
+    "mnist_cnn", "Two convolutions and two linear layers, for small images: dropout",
+    [](const Config& recipe, const std::string& key, const ModelData& data) {
+      if (data.input.size() != 3 || data.input[1] < 6 || data.input[2] < 6) {
+        fail(Fault::Usage, fmt::format("mnist_cnn takes images [channels, height, width] of at least 6 x 6, not [{}]; "
+                                       "'normalise image' in data.transforms makes them of bytes",
+                                       fmt::join(data.input, ", ")));
+      }
+      return model_of<MnistCnn>(data.input[0], data.input[1], data.input[2], data.outputs,
+                                recipe.get(key + ".dropout", 0.5));
+    }};
+
+}  // namespace
+}  // namespace lockstep::models

@@ -1,0 +1,34 @@
+// lockstep/train/metric.h
+//
+// A Metric judges outputs by targets as sums that may be added up over batches and ranks,
+// and are turned into numbers once at the end. A new one is one new file in metrics/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/core/registry.h"
+#include "lockstep/train/task.h"
+
+namespace lockstep::train {
+
+/// By name, as they are shown.
+using Figures = std::vector<std::pair<std::string, double>>;
+
+class Metric {
+ public:
+  virtual ~Metric() = default;
+  /// float64, of a fixed size.
+  virtual at::Tensor sums(const Score& score) const = 0;
+  /// Of the sums of all.
+  virtual Figures figures(const at::Tensor& sums) const = 0;
+};
+
+using MetricRegistry = Registry<std::unique_ptr<Metric>()>;
+
+}  // namespace lockstep::train

@@ -1,0 +1,112 @@
+#include "lockstep/train/recipe.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/data/open.h"
+#include "lockstep/data/transform.h"
+
+namespace lockstep::train {
+namespace {
+
+/// The task and the model that a recipe names.
+class RecipeTask final : public Task {
+ public:
+  RecipeTask(std::unique_ptr<TaskKind> kind, std::unique_ptr<models::Model> model)
+      : kind_(std::move(kind)), model_(std::move(model)) {}
+  torch::nn::Module& model() override { return model_->module(); }
+  Score score(const data::Batch& batch) override { return kind_->score(*model_, batch); }
+
+ private:
+  std::unique_ptr<TaskKind> kind_;
+  std::unique_ptr<models::Model> model_;
+};
+
+TrainingData make_data(const Config& recipe) {
+  data::OpenOptions options;
+  options.window = recipe.get("data.window", options.window);
+  options.stride = recipe.get("data.stride", options.stride);
+  options.token_type = recipe.get("data.token_type", options.token_type);
+  const auto open = [&](const std::string& key) -> data::DatasetPtr {
+    const std::string source = recipe.get("data." + key, "");
+    return source.empty() ? nullptr : data::open(source, options);
+  };
+  TrainingData result;
+  result.train = open("train");
+  if (!result.train)
+    fail(Fault::Usage, "the recipe names no data: set data.train to a file, a pattern or a built-in set");
+  result.validation = open("validation");
+  result.test = open("test");
+  result.order = recipe.get("data.order", "shuffle");
+  result.transforms = recipe.get("data.transforms", std::vector<std::string>{});
+  result.evaluation_transforms = recipe.get("data.evaluation_transforms", result.transforms);
+  return result;
+}
+
+/// How the learning rate follows the number of ranks, when the batch does.
+double lr_factor(const std::string& scale, int ranks) {
+  if (scale == "none") return 1;
+  if (scale == "linear") return ranks;
+  if (scale == "sqrt") return std::sqrt(ranks);
+  fail(Fault::Usage, fmt::format("scale_lr = \"{}\": it is \"none\", \"linear\" or \"sqrt\"", scale));
+}
+
+std::vector<parallel::ParameterGroup> make_groups(const Config& recipe) {
+  const double decay = recipe.get("optimizer.weight_decay", 0.0);
+  std::vector<parallel::ParameterGroup> groups = {{.patterns = {}, .weight_decay = decay}};
+  const auto no_decay = recipe.get("optimizer.no_decay", std::vector<std::string>{});
+  if (!no_decay.empty()) groups.push_back({.patterns = no_decay});
+  for (const auto& name : recipe.keys("optimizer.groups")) {
+    const std::string key = "optimizer.groups." + name;
+    groups.push_back({.patterns = recipe.get(key + ".names", std::vector<std::string>{}),
+                      .lr_factor = recipe.get(key + ".lr_factor", 1.0),
+                      .weight_decay = recipe.get(key + ".weight_decay", decay)});
+  }
+  return groups;
+}
+
+TrainerSettings make_settings(const Config& recipe, const comm::Communicator& group, const TaskKind& kind) {
+  TrainerSettings settings;
+  settings.epochs = recipe.get("epochs", settings.epochs);
+  settings.steps = recipe.get("steps", settings.steps);
+  settings.seed = static_cast<std::uint64_t>(recipe.get("seed", 0));
+  settings.exact = recipe.get("exact", settings.exact);
+  settings.shards = static_cast<int>(recipe.get("shards", settings.shards));
+  settings.accumulate = recipe.get("accumulate", settings.accumulate);
+  settings.clip_norm = recipe.get("clip_norm", settings.clip_norm);
+  settings.clip_value = recipe.get("clip_value", settings.clip_value);
+  settings.evaluation_batch = recipe.get("evaluation_batch", settings.evaluation_batch);
+  const std::int64_t of_rank = recipe.get("batch_per_rank", 0);
+  if (of_rank > 0 && recipe.has("batch"))
+    fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one");
+  settings.batch = of_rank > 0 ? of_rank * group.size() : recipe.get("batch", settings.batch);
+  settings.lr = recipe.get("optimizer.lr", settings.lr) * lr_factor(recipe.get("scale_lr", "none"), group.size());
+  settings.optimizer = parallel::make_optimizer(recipe.get("optimizer.name", "sgd"), recipe, "optimizer");
+  settings.groups = make_groups(recipe);
+  for (const auto& name : recipe.get("metrics", kind.metrics())) {
+    settings.metrics.push_back(MetricRegistry::instance().at("metric", name)());
+  }
+  return settings;
+}
+
+}  // namespace
+
+RecipeRun make_run(const Config& recipe, const comm::Communicator& group) {
+  RecipeRun run;
+  run.data = make_data(recipe);
+  auto kind = TaskRegistry::instance().at("task", recipe.get("task.name", "classification"))(recipe, "task");
+  run.settings = make_settings(recipe, group, *kind);
+  const data::Schema schema = data::Pipeline(run.data.train->schema(), run.data.transforms).output();
+  auto model =
+      models::make_model(recipe.get("model.name", "mlp"), recipe, "model", kind->model_data(schema), run.settings.seed);
+  run.task = std::make_unique<RecipeTask>(std::move(kind), std::move(model));
+  // Asked for now, so that the recipe's keys are all known before the run begins; made again when its length is.
+  (void)make_schedule(recipe, "schedule", {std::numeric_limits<std::int64_t>::max(), 1});
+  run.settings.schedule = [&recipe](const RunLength& length) { return make_schedule(recipe, "schedule", length); };
+  recipe.finish();
+  return run;
+}
+
+}  // namespace lockstep::train

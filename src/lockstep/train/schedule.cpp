@@ -1,0 +1,50 @@
+#include "lockstep/train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+
+namespace lockstep::train {
+namespace {
+
+class WarmUp final : public Schedule {
+ public:
+  WarmUp(std::int64_t steps, double start, std::unique_ptr<Schedule> then)
+      : steps_(steps), start_(start), then_(std::move(then)) {}
+  double factor(std::int64_t step) const override {
+    if (step >= steps_) return then_->factor(step - steps_);
+    return then_->factor(0) * (start_ + (1 - start_) * static_cast<double>(step) / static_cast<double>(steps_));
+  }
+  void observe(double validation_loss) override { then_->observe(validation_loss); }
+  std::string state() const override { return then_->state(); }
+  void set_state(const std::string& state) override { then_->set_state(state); }
+
+ private:
+  std::int64_t steps_;
+  double start_;
+  std::unique_ptr<Schedule> then_;
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_schedule(const Config& recipe, const std::string& key, const RunLength& length) {
+  const double epochs = recipe.get(key + ".warmup_epochs", 0.0), start = recipe.get(key + ".warmup_start", 0.1);
+  const std::int64_t by_epochs = std::llround(epochs * static_cast<double>(length.steps_of_epoch));
+  const std::int64_t warm_up = recipe.get(key + ".warmup_steps", by_epochs);
+  if (warm_up < 0 || warm_up > length.steps || !(start >= 0 && start <= 1)) {
+    fail(Fault::Usage,
+         fmt::format("{}: a warm-up of {} steps from {} on does not fit a run of {} steps; steps are from 0 "
+                     "on, the start is from 0 to 1",
+                     key, warm_up, start, length.steps));
+  }
+  const std::string name = recipe.get(key + ".name", "constant");
+  const RunLength rest{length.steps - warm_up, length.steps_of_epoch};
+  auto then = ScheduleRegistry::instance().at("schedule", name)(recipe, key, rest);
+  if (warm_up == 0) return then;
+  return std::make_unique<WarmUp>(warm_up, start, std::move(then));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,17 @@
+#include "lockstep/train/task.h"
+
+namespace lockstep::train {
+
+data::Batch part_of(const data::Batch& batch, std::int64_t first, std::int64_t count) {
+  data::Batch part = batch;
+  part.first += first;
+  part.ids.assign(batch.ids.begin() + first, batch.ids.begin() + first + count);
+  for (auto* tensors : {&part.tensors, &part.lengths}) {
+    for (auto& tensor : *tensors) {
+      if (tensor.defined()) tensor = tensor.narrow(0, first, count);
+    }
+  }
+  return part;
+}
+
+}  // namespace lockstep::train

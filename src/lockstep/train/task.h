@@ -1,0 +1,50 @@
+// lockstep/train/task.h
+//
+// A Task is what is learned: a model, and the loss of some samples as a sum and a count,
+// so that means over uneven ranks, shards and pieces stay exact. Everything else is the
+// Trainer's. A task that recipes may name is one new file in tasks/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/core/config.h"
+#include "lockstep/core/registry.h"
+#include "lockstep/data/batch.h"
+#include "lockstep/models/model.h"
+
+namespace lockstep::train {
+
+struct Score {
+  at::Tensor loss;         // a scalar: the sum over what is counted
+  std::int64_t count = 0;  // samples, or tokens
+  // What metrics look at: one row per count.
+  at::Tensor outputs;  // [count, classes]
+  at::Tensor targets;  // [count]
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual torch::nn::Module& model() = 0;
+  virtual Score score(const data::Batch& batch) = 0;
+};
+
+/// Some samples of a batch, without a copy.
+data::Batch part_of(const data::Batch& batch, std::int64_t first, std::int64_t count);
+
+/// How the task sees the data: fields that it names in the table `key` of the recipe.
+class TaskKind {
+ public:
+  virtual ~TaskKind() = default;
+  virtual models::ModelData model_data(const data::Schema& schema) const = 0;
+  virtual Score score(models::Model& model, const data::Batch& batch) const = 0;
+  /// Metrics that a recipe gets without asking.
+  virtual std::vector<std::string> metrics() const = 0;
+};
+using TaskRegistry = Registry<std::unique_ptr<TaskKind>(const Config& recipe, const std::string& key)>;
+
+}  // namespace lockstep::train

@@ -1,0 +1,80 @@
+// lockstep/train/trainer.h
+//
+// A Trainer takes a Task through epochs of data on all ranks of a group: steps, validation,
+// and what observers want to know.
+//
+//   Trainer trainer(runtime.world(), {.epochs = 3, .batch = 128, .optimizer = …, .lr = 0.01});
+//   trainer.fit(task, {.train = data::open("mnist")});
+//
+// In exact mode a batch is cut into virtual shards, each of which is worked through on its
+// own and combined in the fixed tree: weights are the same bits on any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/order.h"
+#include "lockstep/parallel/bucket_optimizer.h"
+#include "lockstep/train/metric.h"
+#include "lockstep/train/observer.h"
+#include "lockstep/train/schedule.h"
+#include "lockstep/train/task.h"
+
+namespace lockstep::train {
+
+struct TrainerSettings {
+  std::int64_t epochs = 1;
+  std::int64_t steps = 0;       // above 0: end after so many, whatever epochs says
+  std::int64_t batch = 64;      // samples of a step, of all ranks together
+  std::int64_t accumulate = 1;  // pieces of a rank's part that pass the model one after another
+  std::int64_t evaluation_batch = 1000;
+  std::uint64_t seed = 0;
+  bool exact = false;
+  int shards = 16;  // of exact mode, a power of two and at least as many as ranks
+  double lr = 0.01;
+  double clip_norm = 0;   // above 0: gradients of a larger norm are scaled down to it
+  double clip_value = 0;  // above 0: no element of a gradient is larger
+  std::shared_ptr<const parallel::Optimizer> optimizer;
+  std::vector<parallel::ParameterGroup> groups = {{}};
+  std::function<std::unique_ptr<Schedule>(const RunLength&)> schedule = {};  // none: constant
+  std::vector<std::shared_ptr<const Metric>> metrics = {};
+};
+
+struct TrainingData {
+  data::DatasetPtr train;
+  data::DatasetPtr validation = nullptr;  // after every epoch
+  data::DatasetPtr test = nullptr;        // once, at the end
+  std::string order = "shuffle";
+  std::vector<std::string> transforms = {};             // of train
+  std::vector<std::string> evaluation_transforms = {};  // of the others
+};
+
+struct RunResult {
+  std::int64_t steps = 0;
+  double loss = 0;  // of the last step
+  std::vector<Evaluation> evaluations;
+};
+
+class Trainer {
+ public:
+  Trainer(comm::Communicator& group, TrainerSettings settings);
+  void add(std::shared_ptr<Observer> observer);
+  /// A collective of the group.
+  RunResult fit(Task& task, const TrainingData& data);
+
+ private:
+  comm::Communicator& group_;
+  TrainerSettings settings_;
+  std::vector<std::shared_ptr<Observer>> observers_;
+};
+
+/// 32 hexadecimal digits of all parameters and buffers, names included.
+std::string hash_of(const torch::nn::Module& model);
+
+}  // namespace lockstep::train
