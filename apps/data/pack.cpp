@@ -39,8 +39,8 @@ struct Options {
 
 void run(Options options) {
   if (!options.shard_size.empty()) options.pack.shard_bytes = parse_bytes(options.shard_size);
-  options.pack.identity = data::identity_of(options.from.source, options.from.open);
-  for (const auto& step : options.transforms) options.pack.identity += "\n" + step;
+  options.pack.source = data::source_of(options.from.source, options.from.open);
+  for (const auto& step : options.transforms) options.pack.source.identity += "\n" + step;
   const auto source = data::transformed(data::open(options.from.source, options.from.open), options.transforms);
   data::PackResult result;
   {

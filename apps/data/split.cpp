@@ -77,25 +77,24 @@ NamedParts parts_of(const data::Dataset& set, const Options& options) {
 
 void run(const Options& options) {
   const auto set = data::open(options.from.source, options.from.open);
-  auto result = nlohmann::json::object();
   auto parts = parts_of(*set, options);
+  std::vector<std::string> paths;
   for (const auto& [name, samples] : parts) {
     if (samples.empty()) fail(Fault::Usage, fmt::format("part '{}' of {} samples would be empty", name, set->size()));
+    paths.push_back(data::with_suffix(options.destination, name));
   }
+  data::check_keeps_source(data::source_of(options.from.source, options.from.open), paths);
+  auto result = nlohmann::json::object();
+  std::string lines;  // in the order that was asked for
   Progress progress("splitting", "samples", set->size());
-  for (auto& [name, samples] : parts) {
-    const std::string path = data::with_suffix(options.destination, name);
-    data::PackOptions pack;
-    pack.identity = fmt::format("{} {} seed {}", options.from.source, name, options.seed);
-    const auto count = static_cast<std::int64_t>(samples.size());
-    data::pack(data::subset(set, std::move(samples)), path, pack, [&](std::int64_t done) { progress.add(done); });
-    result[name] = {{"file", path}, {"samples", count}};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    auto& [name, samples] = parts[i];
+    const auto count = samples.size();
+    data::pack(data::subset(set, std::move(samples)), paths[i], {}, [&](std::int64_t done) { progress.add(done); });
+    result[name] = {{"file", paths[i]}, {"samples", count}};
+    lines += fmt::format("{:<8} {:>10} samples  {}\n", name, count, paths[i]);
   }
-  if (options.json) return fmt::print("{}", json_text(result));
-  for (const auto& [name, part] : result.items()) {
-    fmt::print("{:<8} {:>10} samples  {}\n", name, part["samples"].get<std::int64_t>(),
-               part["file"].get<std::string>());
-  }
+  fmt::print("{}", options.json ? json_text(result) : lines);
 }
 
 }  // namespace

@@ -203,6 +203,27 @@ TEST_F(DataCommands, SplitChecksAllPartsBeforeItWrites) {
   }
 }
 
+TEST_F(DataCommands, SplitNamesPartsAsTheyWereAskedFor) {
+  const auto answer = run({"data", "split", *this / "labels.npy", *this / "p.npy", "--parts", "z=0.5,a=0.5"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  EXPECT_LT(answer.output.find("p-z.npy"), answer.output.find("p-a.npy")) << answer.output;
+}
+
+TEST_F(DataCommands, LeaveTheirSourceAsItIs) {
+  std::ofstream(*this / "i.csv") << "x,y\n1,2\n3,4\n5,6\n";
+  const auto same = run({"pack", *this / "i.csv", *this / "i.csv", "--fields", "y"});
+  EXPECT_EQ(same.code, 2);
+  EXPECT_TRUE(has(same.errors, "i.csv would replace the source")) << same.errors;
+  EXPECT_EQ(fs::file_size(*this / "i.csv"), 16U);
+
+  fs::copy_file(*this / "labels.npy", *this / "p-b.npy");
+  const auto part = run({"data", "split", *this / "p-b.npy", *this / "p.npy", "--parts", "a=0.5,b=0.5"});
+  EXPECT_EQ(part.code, 2);
+  EXPECT_TRUE(has(part.errors, "p-b.npy would replace the source")) << part.errors;
+  EXPECT_EQ(fs::file_size(*this / "p-b.npy"), fs::file_size(*this / "labels.npy"));
+  EXPECT_FALSE(fs::exists(*this / "p-a.npy")) << "another part was written";
+}
+
 TEST_F(DataCommands, PackWritesGeneratedTokens) {
   const auto answer = run({"pack", "tokens:samples=5,length=8", *this / "x.tokens"});
   ASSERT_EQ(answer.code, 0) << answer.errors;

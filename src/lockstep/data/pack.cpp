@@ -1,12 +1,18 @@
 #include "lockstep/data/pack.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -15,11 +21,13 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
+#include "lockstep/core/handle.h"
 #include "lockstep/data/decompress.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/on_threads.h"
 #include "lockstep/data/one_for_one.h"
 #include "lockstep/data/open.h"
+#include "lockstep/data/stored_dataset.h"
 
 namespace lockstep::data {
 namespace {
@@ -106,35 +114,77 @@ void clear_the_place(const std::string& destination, const std::vector<Shard>& s
   }
 }
 
-/// A file beside the destination while a pack into shards is under way: what was asked for.
+/// Which file it is, by whatever name.
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  return FileId(status.st_dev, status.st_ino);
+}
+
+/// A file beside the destination while a pack into shards is under way: what was asked for. It is locked, so that
+/// one that was interrupted is told from one that runs.
 class Journal {
  public:
-  Journal(const std::string& destination, const std::string& asked) : path_(destination + ".packing"), asked_(asked) {
-    std::ifstream file(path_);
-    if (file) {
-      const std::string before((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-      if (before != asked) {
-        fail(Fault::Usage, fmt::format("{} is of a pack with other settings or another source that was interrupted; "
-                                       "repeat that one, or remove this file and its shards",
-                                       path_));
-      }
-      goes_on_ = true;
+  Journal(const std::string& destination, std::string asked, bool sharded)
+      : path_(destination + ".packing"), asked_(std::move(asked)) {
+    // Into one file there is nothing to go on from; but it may not lie among shards that are being written.
+    if (!sharded && !fs::exists(path_)) return;
+    lock(destination);
+    const std::string before = contents();
+    // Empty: of a pack that ended before it wrote anything.
+    if (!before.empty() && before != asked_) {
+      fail(Fault::Usage, fmt::format("{} is of a pack with other settings or another source that was interrupted; "
+                                     "repeat that one, or remove this file and its shards",
+                                     path_));
     }
+    begun_ = !before.empty();
   }
+  ~Journal() {
+    if (file_ && !begun_) (void)unlink(path_.c_str());
+  }
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
   /// Whether the shard is of the pack that was interrupted, not of one before it.
   bool has(const Shard& shard) const {
-    return goes_on_ && fs::exists(shard.path) && fs::last_write_time(shard.path) >= fs::last_write_time(path_);
+    return begun_ && fs::exists(shard.path) && fs::last_write_time(shard.path) >= fs::last_write_time(path_);
   }
   void begin() {
-    if (!goes_on_) write_whole(path_, asked_);
-    goes_on_ = true;
+    if (!file_ || begun_) return;
+    const auto written = ::write(file_.get(), asked_.data(), asked_.size());
+    if (written != static_cast<ssize_t>(asked_.size())) fail_to_write(path_, written < 0 ? errno : ENOSPC);
+    begun_ = true;
   }
-  void end() const { fs::remove(path_); }
+  void end() {
+    if (file_) (void)unlink(path_.c_str());
+    file_.reset();
+    begun_ = false;
+  }
 
  private:
+  void lock(const std::string& destination) {
+    do {
+      file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+      if (!file_) fail_to_write(path_, errno);
+      // A file system without locks is as one with nobody else on it.
+      if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        fail(Fault::Usage,
+             fmt::format("another pack is writing {} now; wait until it ends, or choose another name", destination));
+      }
+      // Whoever had the lock may have removed the file since it was opened here.
+    } while (id_of(path_) != id_of(fmt::format("/proc/self/fd/{}", file_.get())));
+  }
+  std::string contents() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
   std::string path_;
   std::string asked_;
-  bool goes_on_ = false;
+  FileDescriptor file_;
+  bool begun_ = false;
 };
 
 using Progress = std::function<void(std::int64_t samples)>;
@@ -184,16 +234,37 @@ std::string with_suffix(const std::string& path, const std::string& suffix) {
   return (fs::path(path).parent_path() / (stem + "-" + suffix + file.substr(stem.size()))).string();
 }
 
-std::string identity_of(const std::string& source, const OpenOptions& options) {
+PackSource source_of(const std::string& source, const OpenOptions& options) {
   std::error_code unreadable;
-  std::string identity = source;
+  PackSource found{source, {}};
   for (const auto& path : expand(source)) {
-    if (!fs::exists(path, unreadable)) return source;  // a built-in set
+    if (!fs::exists(path, unreadable)) return {source, {}};  // a built-in set
     const Index index = index_of(path, options);
-    identity += fmt::format("\n{}: {}, {}", fs::absolute(path).lexically_normal().string(), index.format, index.asked);
-    for (const auto& file : index.files) identity += fmt::format("\n{} {} {}", file.path, file.size, file.mtime_ns);
+    found.identity +=
+        fmt::format("\n{}: {}, {}", fs::absolute(path).lexically_normal().string(), index.format, index.asked);
+    found.files.push_back(path);  // a folder is replaced with all that is in it
+    for (const auto& file : index.files) {
+      found.identity += fmt::format("\n{} {} {}", file.path, file.size, file.mtime_ns);
+      found.files.push_back((fs::path(folder_of(path)) / file.path).string());
+    }
   }
-  return identity;
+  return found;
+}
+
+void check_keeps_source(const PackSource& source, const std::vector<std::string>& to_write) {
+  std::map<FileId, std::string> there;
+  for (const auto& path : to_write) {
+    if (const auto id = id_of(path)) there.emplace(*id, path);
+  }
+  if (there.empty()) return;
+  for (const auto& file : source.files) {
+    const auto id = id_of(file);
+    const auto found = id ? there.find(*id) : there.end();
+    if (found == there.end()) continue;
+    fail(Fault::Usage, fmt::format("{} would replace {}, which it is made of; choose another name, and remove the "
+                                   "source afterwards",
+                                   found->second, found->second == file ? "the source" : file));
+  }
 }
 
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names) {
@@ -213,16 +284,19 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
   const std::string name = format_to_write(destination, options.format);
   const Format& format = format_named(name);
   const auto shards = shards_of(*source, destination, options);
+  PackResult result;
+  for (const auto& shard : shards) result.files.push_back(shard.path);
+  check_keeps_source(options.source, result.files);
   std::string fields;
   for (const auto& field : source->schema()) fields += field.text() + "; ";
-  Journal journal(destination, fmt::format("{}\n{} samples in {} shards of {}\n{}\n{} {} {}\n", options.identity,
-                                           source->size(), shards.size(), shards[0].count, fields, name,
-                                           options.write.compression, options.write.level));
+  Journal journal(
+      destination,
+      fmt::format("{}\n{} samples in {} shards of {}\n{}\n{} {} {}\n", options.source.identity, source->size(),
+                  shards.size(), shards[0].count, fields, name, options.write.compression, options.write.level),
+      shards.size() > 1);
   clear_the_place(destination, shards);
-  PackResult result;
   std::vector<const Shard*> to_do;
   for (const auto& shard : shards) {
-    result.files.push_back(shard.path);
     const bool there = journal.has(shard);
     result.shards_found += there;
     if (!there)
@@ -232,7 +306,7 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
   }
   // A format that cannot hold such samples says so before anything is left behind.
   if (!to_do.empty()) (void)format.write(to_do[0]->path, source->schema(), options.write);
-  if (shards.size() > 1) journal.begin();
+  journal.begin();
   try {
     on_threads(
         static_cast<std::int64_t>(to_do.size()),
