@@ -1,20 +1,17 @@
 #include "lockstep/data/pack.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -82,17 +79,6 @@ bool is_shard_name(const std::string& name, const std::string& destination) {
          std::all_of(name.begin() + static_cast<std::ptrdiff_t>(number),
                      name.end() - static_cast<std::ptrdiff_t>(around - number),
                      [](char letter) { return letter >= '0' && letter <= '9'; });
-}
-
-/// "train.tar" of "train.tar.part123" if the process 123 that was writing it is no more; else "".
-std::string left_behind(const std::string& name) {
-  constexpr std::string_view kPart = ".part";
-  const auto place = name.rfind(kPart);
-  if (place == std::string::npos) return "";
-  const std::string digits = name.substr(place + kPart.size());
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return "";
-  const auto process = static_cast<pid_t>(std::strtol(digits.c_str(), nullptr, 10));
-  return process > 0 && kill(process, 0) != 0 && errno == ESRCH ? name.substr(0, place) : "";
 }
 
 /// What lies where the shards are to lie: half a file of a process that was killed is removed; a shard of
@@ -187,6 +173,16 @@ class Journal {
   bool begun_ = false;
 };
 
+/// A folder may hold anything: only one that is a data set of this very format is replaced.
+void check_place(const Format& format, const std::string& destination) {
+  if (!fs::is_directory(destination)) return check_can_write(destination);
+  if (!format.recognises_folder(destination)) {
+    fail(Fault::Usage, fmt::format("{} is a folder, and not a data set of the format that would be written, so it is "
+                                   "not replaced; choose another name, or remove it first",
+                                   destination));
+  }
+}
+
 using Progress = std::function<void(std::int64_t samples)>;
 
 void write_shard(const Dataset& source, const Shard& shard, Writer& writer, const Progress& progress) {
@@ -280,9 +276,9 @@ DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& name
 PackResult pack(const DatasetPtr& given, const std::string& destination, const PackOptions& options,
                 const std::function<void(std::int64_t samples)>& progress) {
   const DatasetPtr source = choose_fields(given, options.fields);
-  check_can_write(destination);
   const std::string name = format_to_write(destination, options.format);
   const Format& format = format_named(name);
+  check_place(format, destination);
   const auto shards = shards_of(*source, destination, options);
   PackResult result;
   for (const auto& shard : shards) result.files.push_back(shard.path);

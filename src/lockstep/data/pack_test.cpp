@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "lockstep/core/file.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/testing.h"
 
@@ -173,13 +174,21 @@ TEST_F(Pack, RemovesWhatAKilledOneLeft) {
   const pid_t child = fork();
   if (child == 0) _exit(0);
   waitpid(child, nullptr, 0);
-  const auto left = folder_.write("x.npy.part" + std::to_string(child), "half");
-  const auto living = folder_.write("x.npy.part" + std::to_string(getppid()), "half");
-  const auto other = folder_.write("xy.npy.part" + std::to_string(child), "half");
+  const std::string mine = aside_of("x.npy"), number = std::to_string(getpid());
+  const auto of_process = [&](pid_t process) {
+    return std::string(mine).replace(mine.find(number, 10), number.size(), std::to_string(process));
+  };
+  const auto left = folder_.write(of_process(child), "half");
+  const auto living = folder_.write(of_process(getppid()), "half");
+  const auto other = folder_.write("y" + of_process(child), "half");
+  std::string elsewhere = of_process(child);
+  elsewhere.back() = elsewhere.back() == '0' ? '1' : '0';  // another host
+  folder_.write(elsewhere, "half");
   pack(source_, folder_ / "x.npy", {});
   EXPECT_FALSE(fs::exists(left));
   EXPECT_TRUE(fs::exists(living));
   EXPECT_TRUE(fs::exists(other));
+  EXPECT_TRUE(fs::exists(folder_ / elsewhere));
 }
 
 TEST_F(Pack, LeavesNothingOnAFullDisk) {
