@@ -105,10 +105,13 @@ void add_data_split(CLI::App& data) {
   command->footer(kExamples);
   options->from.add_to(*command);
   command->add_option("destination", options->destination, "NAME.EXT; parts are written as NAME-PART.EXT")->required();
-  command->add_option("--parts", options->parts, "Names and shares")->delimiter(',')->capture_default_str();
-  command->add_option("--folds", options->folds, "So many equal parts instead")->check(whole_from(0));
+  auto* parts = command->add_option("--parts", options->parts, "Names and shares");
+  parts->delimiter(',')->capture_default_str();
+  command->add_option("--folds", options->folds, "So many equal parts instead")->check(whole_from(2))->excludes(parts);
   command->add_option("--stratify", options->stratify, "Keep the shares of the classes in this field");
-  command->add_option("--seed", options->seed, "Which of all possible splits")->capture_default_str();
+  command->add_option("--seed", options->seed, "Which of all possible splits")
+      ->check(whole_from(0))
+      ->capture_default_str();
   command->add_flag("--json", options->json, "For scripts");
   command->callback([options] { run(*options); });
 }
