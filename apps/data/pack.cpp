@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "data/source_options.h"
 #include "disk_use.h"
+#include "interrupt.h"
 #include "json_text.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
@@ -48,10 +49,13 @@ void run(Options options) {
   for (const auto& step : options.transforms) options.pack.source.identity += "\n" + step;
   const auto source = data::transformed(data::open(options.from.source, options.from.open), options.transforms);
   data::PackResult result;
-  {
+  until_interrupted([&](const Interrupt& interrupt) {
     Progress progress("packing", "samples", source->size());
-    result = data::pack(source, options.destination, options.pack, [&](std::int64_t count) { progress.add(count); });
-  }
+    result = data::pack(source, options.destination, options.pack, [&](std::int64_t count) {
+      interrupt.check();
+      progress.add(count);
+    });
+  });
   const std::int64_t bytes = disk_use(result.files).bytes;
   if (options.json) {
     fmt::print("{}", json_text({{"samples", result.samples},

@@ -10,6 +10,7 @@
 
 #include "data/data_commands.h"
 #include "data/source_options.h"
+#include "interrupt.h"
 #include "json_text.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
@@ -86,14 +87,19 @@ void run(const Options& options) {
   data::check_keeps_source(data::source_of(options.from.source, options.from.open), paths);
   auto result = nlohmann::json::object();
   std::string lines;  // in the order that was asked for
-  Progress progress("splitting", "samples", set->size());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    auto& [name, samples] = parts[i];
-    const auto count = samples.size();
-    data::pack(data::subset(set, std::move(samples)), paths[i], {}, [&](std::int64_t done) { progress.add(done); });
-    result[name] = {{"file", paths[i]}, {"samples", count}};
-    lines += fmt::format("{:<8} {:>10} samples  {}\n", name, count, paths[i]);
-  }
+  until_interrupted([&](const Interrupt& interrupt) {
+    Progress progress("splitting", "samples", set->size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      auto& [name, samples] = parts[i];
+      const auto count = samples.size();
+      data::pack(data::subset(set, std::move(samples)), paths[i], {}, [&](std::int64_t done) {
+        interrupt.check();
+        progress.add(done);
+      });
+      result[name] = {{"file", paths[i]}, {"samples", count}};
+      lines += fmt::format("{:<8} {:>10} samples  {}\n", name, count, paths[i]);
+    }
+  });
   fmt::print("{}", options.json ? json_text(result) : lines);
 }
 

@@ -1,7 +1,9 @@
 // `lockstep data`, `pack` and `bench io`, as a user calls them.
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -261,6 +263,26 @@ TEST_F(DataCommands, PackConvertsInShards) {
   ASSERT_EQ(answer.code, 0) << answer.errors;
   EXPECT_EQ(json::parse(answer.output)["files"].size(), 3U);
   EXPECT_EQ(json::parse(run({"data", "info", *this / "x-*.tar", "--json"}).output)["samples"], 90);
+}
+
+TEST_F(DataCommands, PackThatIsInterruptedLeavesNothing) {
+  constexpr std::int64_t kMany = 100'000'000;
+  const std::string header = data::npy_header(c10::ScalarType::Long, {kMany});
+  std::ofstream(*this / "long.npy", std::ios::binary) << header;
+  fs::resize_file(*this / "long.npy", header.size() + kMany * sizeof(std::int64_t));  // a hole, on no disk
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Background process({LOCKSTEP_PROGRAM, "pack", *this / "long.npy", *this / "x.tar"});
+    const auto written = [&] {
+      return std::count_if(fs::directory_iterator(folder_), {},
+                           [](const auto& entry) { return entry.path().filename().string().starts_with("x.tar"); });
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (written() == 0 && std::chrono::steady_clock::now() < end) usleep(10'000);
+    ASSERT_EQ(written(), 1);
+    process.signal(signal);
+    EXPECT_EQ(process.wait(60), 128 + signal) << process.errors();
+    EXPECT_EQ(written(), 0);
+  }
 }
 
 TEST_F(DataCommands, BenchReportsBothWorkloads) {
