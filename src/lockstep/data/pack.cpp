@@ -119,13 +119,13 @@ class Journal {
     if (!sharded && !fs::exists(path_)) return;
     lock(destination);
     const std::string before = contents();
-    // Empty: of a pack that ended before it wrote anything.
-    if (!before.empty() && before != asked_) {
+    // Empty, or the beginning alone: of a pack that was killed before it wrote a shard.
+    if (!asked_.starts_with(before)) {
       fail(Fault::Usage, fmt::format("{} is of a pack with other settings or another source that was interrupted; "
                                      "repeat that one, or remove this file and its shards",
                                      path_));
     }
-    begun_ = !before.empty();
+    begun_ = before == asked_;
   }
   ~Journal() {
     if (file_ && !begun_) (void)unlink(path_.c_str());
@@ -139,7 +139,7 @@ class Journal {
   }
   void begin() {
     if (!file_ || begun_) return;
-    const auto written = ::write(file_.get(), asked_.data(), asked_.size());
+    const auto written = pwrite(file_.get(), asked_.data(), asked_.size(), 0);
     if (written != static_cast<ssize_t>(asked_.size())) fail_to_write(path_, written < 0 ? errno : ENOSPC);
     begun_ = true;
   }

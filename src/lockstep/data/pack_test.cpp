@@ -149,12 +149,15 @@ TEST_F(Pack, LeavesAnotherThatRunsAlone) {
   }
 }
 
-TEST_F(Pack, TakesAnEmptyJournalAsNone) {
+TEST_F(Pack, TakesATornJournalAsNone) {
   PackOptions options;
   options.shard_samples = 50;
-  folder_.write("p.npy.packing", "");
-  EXPECT_EQ(pack(source_, folder_ / "p.npy", options).files.size(), 2U);
-  EXPECT_FALSE(fs::exists(folder_ / "p.npy.packing"));
+  options.source.identity = "source.npy";
+  for (const std::string torn : {"", "source"}) {
+    folder_.write("p.npy.packing", torn);
+    EXPECT_EQ(pack(source_, folder_ / "p.npy", options).shards_found, 0);
+    EXPECT_FALSE(fs::exists(folder_ / "p.npy.packing"));
+  }
 }
 
 TEST_F(Pack, RefusesToLieAmongShardsOfAnother) {
