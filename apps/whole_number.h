@@ -20,6 +20,8 @@ inline CLI::Validator whole_from(std::int64_t least) {
     const char* end = text.data() + text.size();
     const auto [stop, code] = std::from_chars(text.data(), end, number);
     if (code == std::errc() && stop == end && number >= least) return "";
+    const bool digits = stop == end && !text.starts_with('-');
+    if (code == std::errc::result_out_of_range && digits) return fmt::format("'{}' is too large", text);
     return fmt::format("'{}' is not a whole number from {} on", text, least);
   };
   return {check, ""};

@@ -7,6 +7,7 @@
 #include "data/data_commands.h"
 #include "data/source_options.h"
 #include "data/value_text.h"
+#include "lockstep/core/error.h"
 #include "whole_number.h"
 
 namespace lockstep::apps {
@@ -21,10 +22,14 @@ struct Options {
 void run(const Options& options) {
   const auto set = data::open(options.from.source, options.from.open);
   data::Sample sample;
-  const std::int64_t first = std::min(options.first, set->size());
-  for (std::int64_t i = first; i < first + std::min(options.count, set->size() - first); ++i) {
+  const std::int64_t first = options.first, size = set->size();
+  if (first >= size) {
+    fail(Fault::Usage,
+         fmt::format("--first {}: {} has {} samples, the last is {}", first, options.from.source, size, size - 1));
+  }
+  for (std::int64_t i = first; i < first + std::min(options.count, size - first); ++i) {
     set->read(i, sample);
-    fmt::print("{}\n", set->name(i));
+    fmt::print("{}\n", printable(set->name(i)));
     for (std::size_t place = 0; place < sample.values.size(); ++place) {
       fmt::print("  {:<12} {}\n", set->schema()[place].name, value_text(set->schema()[place], sample.values[place]));
     }

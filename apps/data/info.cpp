@@ -74,9 +74,9 @@ struct Statistics {
   std::int64_t nan = 0;
   std::int64_t infinite = 0;
   std::int64_t bytes = 0;
-  Moments numbers;                         // the finite ones
-  Moments lengths;                         // in bytes, of text and what is encoded
-  std::map<double, std::int64_t> classes;  // of a single number per sample, while there are few
+  Moments numbers;                               // the finite ones
+  Moments lengths;                               // in bytes, of text and what is encoded
+  std::map<std::int64_t, std::int64_t> classes;  // of a single integer per sample, while there are few
 
   void add(const data::Field& field, const data::Value& value) {
     if (value.missing) {
@@ -90,7 +90,7 @@ struct Statistics {
     infinite += static_cast<std::int64_t>(std::erase_if(all, [](double number) { return std::isinf(number); }));
     numbers.add(Moments::of(all));
     const bool label = all.size() == 1 && c10::isIntegralType(field.type, true);
-    if (label && classes.size() <= kMostClasses) ++classes[all[0]];
+    if (label) count(integers_of(field, value)[0], 1);
   }
   void add(const Statistics& other) {
     missing += other.missing;
@@ -99,7 +99,13 @@ struct Statistics {
     bytes += other.bytes;
     numbers.add(other.numbers);
     lengths.add(other.lengths);
-    for (const auto& [number, times] : other.classes) classes[number] += times;
+    for (const auto& [number, times] : other.classes) count(number, times);
+  }
+
+ private:
+  /// One more than are shown tells that there are too many; all would fill the memory.
+  void count(std::int64_t number, std::int64_t times) {
+    if (classes.size() <= kMostClasses) classes[number] += times;
   }
 };
 
@@ -160,7 +166,8 @@ nlohmann::json json_of(const data::Dataset& set, const std::vector<Statistics>& 
     if (const Moments& lengths = statistics.lengths; lengths.count > 0)
       field["length"] = {{"min", lengths.least}, {"mean", lengths.mean()}, {"max", lengths.most}};
     if (has_classes(statistics)) {
-      for (const auto& [number, times] : statistics.classes) field["counts"][fmt::format("{}", number)] = times;
+      for (const auto& [number, times] : statistics.classes)
+        field["counts"][integer_text(set.schema()[place].type, number)] = times;
     }
   }
   return {{"samples", set.size()}, {"samples_read", samples}, {"fields", fields}};
@@ -169,7 +176,7 @@ nlohmann::json json_of(const data::Dataset& set, const std::vector<Statistics>& 
 void print(const data::Dataset& set, const std::vector<Statistics>& all, std::int64_t samples) {
   std::int64_t bytes = 0;
   for (const auto& statistics : all) bytes += statistics.bytes;
-  fmt::print("{} samples, {} each\n", set.size(), format_bytes(bytes / std::max<std::int64_t>(samples, 1)));
+  fmt::print("{} samples, {} each on average\n", set.size(), format_bytes(bytes / std::max<std::int64_t>(samples, 1)));
   for (std::size_t place = 0; place < all.size(); ++place) {
     const Statistics& statistics = all[place];
     const data::Field& field = set.schema()[place];
@@ -190,7 +197,7 @@ void print(const data::Dataset& set, const std::vector<Statistics>& all, std::in
     for (const auto& [number, times] : statistics.classes) {
       const auto label = static_cast<std::size_t>(number);
       const bool named = number >= 0 && label < field.classes.size();
-      fmt::print("    {:>6} {:<20} {}\n", number, named ? field.classes[label] : "", times);
+      fmt::print("    {:>6} {:<20} {}\n", integer_text(field.type, number), named ? field.classes[label] : "", times);
     }
   }
   if (samples < set.size()) fmt::print("Statistics are of {} samples.\n", samples);

@@ -10,10 +10,13 @@
 #include "commands.h"
 #include "data/source_options.h"
 #include "disk_use.h"
+#include "interrupt.h"
 #include "json_text.h"
+#include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
 #include "lockstep/data/transformed.h"
 #include "progress.h"
+#include "whole_number.h"
 
 namespace lockstep::apps {
 namespace {
@@ -38,15 +41,21 @@ struct Options {
 };
 
 void run(Options options) {
-  if (!options.shard_size.empty()) options.pack.shard_bytes = parse_bytes(options.shard_size);
-  options.pack.identity = data::identity_of(options.from.source, options.from.open);
-  for (const auto& step : options.transforms) options.pack.identity += "\n" + step;
+  if (!options.shard_size.empty()) {
+    options.pack.shard_bytes = parse_bytes(options.shard_size);
+    if (options.pack.shard_bytes < 1) fail(Fault::Usage, "--shard-size: a shard of no bytes holds no samples");
+  }
+  options.pack.source = data::source_of(options.from.source, options.from.open);
+  for (const auto& step : options.transforms) options.pack.source.identity += "\n" + step;
   const auto source = data::transformed(data::open(options.from.source, options.from.open), options.transforms);
   data::PackResult result;
-  {
+  until_interrupted([&](const Interrupt& interrupt) {
     Progress progress("packing", "samples", source->size());
-    result = data::pack(source, options.destination, options.pack, [&](std::int64_t count) { progress.add(count); });
-  }
+    result = data::pack(source, options.destination, options.pack, [&](std::int64_t count) {
+      interrupt.check();
+      progress.add(count);
+    });
+  });
   const std::int64_t bytes = disk_use(result.files).bytes;
   if (options.json) {
     fmt::print("{}", json_text({{"samples", result.samples},
@@ -70,10 +79,14 @@ void add_pack(CLI::App& app) {
   options->from.add_to(*command);
   command->add_option("destination", options->destination, "File to write; its extension says the format")->required();
   command->add_option("--to", options->pack.format, "Format to write, where the extension does not say");
-  command->add_option("--shard-size", options->shard_size, "About so large each, e.g. 256MiB; by default one file");
-  command->add_option("--shard-samples", options->pack.shard_samples, "Samples of a shard, instead of --shard-size");
-  command->add_option("--compression", options->pack.write.compression, "What the format offers, e.g. deflate");
-  command->add_option("--level", options->pack.write.level, "Of the compression");
+  auto* shard_size =
+      command->add_option("--shard-size", options->shard_size, "About so large each, e.g. 256MiB; by default one file");
+  command->add_option("--shard-samples", options->pack.shard_samples, "Samples of a shard, instead of --shard-size")
+      ->check(whole_from(1))
+      ->excludes(shard_size);
+  auto* compression =
+      command->add_option("--compression", options->pack.write.compression, "What the format offers, e.g. deflate");
+  command->add_option("--level", options->pack.write.level, "Of the compression")->needs(compression);
   command->add_option("--fields", options->pack.fields, "Only these, in this order")->delimiter(',');
   command
       ->add_option("--transform", options->transforms,

@@ -10,6 +10,7 @@
 
 #include "data/data_commands.h"
 #include "data/source_options.h"
+#include "interrupt.h"
 #include "json_text.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
@@ -77,25 +78,29 @@ NamedParts parts_of(const data::Dataset& set, const Options& options) {
 
 void run(const Options& options) {
   const auto set = data::open(options.from.source, options.from.open);
-  auto result = nlohmann::json::object();
   auto parts = parts_of(*set, options);
+  std::vector<std::string> paths;
   for (const auto& [name, samples] : parts) {
     if (samples.empty()) fail(Fault::Usage, fmt::format("part '{}' of {} samples would be empty", name, set->size()));
+    paths.push_back(data::with_suffix(options.destination, name));
   }
-  Progress progress("splitting", "samples", set->size());
-  for (auto& [name, samples] : parts) {
-    const std::string path = data::with_suffix(options.destination, name);
-    data::PackOptions pack;
-    pack.identity = fmt::format("{} {} seed {}", options.from.source, name, options.seed);
-    const auto count = static_cast<std::int64_t>(samples.size());
-    data::pack(data::subset(set, std::move(samples)), path, pack, [&](std::int64_t done) { progress.add(done); });
-    result[name] = {{"file", path}, {"samples", count}};
-  }
-  if (options.json) return fmt::print("{}", json_text(result));
-  for (const auto& [name, part] : result.items()) {
-    fmt::print("{:<8} {:>10} samples  {}\n", name, part["samples"].get<std::int64_t>(),
-               part["file"].get<std::string>());
-  }
+  data::check_keeps_source(data::source_of(options.from.source, options.from.open), paths);
+  auto result = nlohmann::json::object();
+  std::string lines;  // in the order that was asked for
+  until_interrupted([&](const Interrupt& interrupt) {
+    Progress progress("splitting", "samples", set->size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      auto& [name, samples] = parts[i];
+      const auto count = samples.size();
+      data::pack(data::subset(set, std::move(samples)), paths[i], {}, [&](std::int64_t done) {
+        interrupt.check();
+        progress.add(done);
+      });
+      result[name] = {{"file", paths[i]}, {"samples", count}};
+      lines += fmt::format("{:<8} {:>10} samples  {}\n", name, count, paths[i]);
+    }
+  });
+  fmt::print("{}", options.json ? json_text(result) : lines);
 }
 
 }  // namespace
@@ -106,10 +111,13 @@ void add_data_split(CLI::App& data) {
   command->footer(kExamples);
   options->from.add_to(*command);
   command->add_option("destination", options->destination, "NAME.EXT; parts are written as NAME-PART.EXT")->required();
-  command->add_option("--parts", options->parts, "Names and shares")->delimiter(',')->capture_default_str();
-  command->add_option("--folds", options->folds, "So many equal parts instead")->check(whole_from(0));
+  auto* parts = command->add_option("--parts", options->parts, "Names and shares");
+  parts->delimiter(',')->capture_default_str();
+  command->add_option("--folds", options->folds, "So many equal parts instead")->check(whole_from(2))->excludes(parts);
   command->add_option("--stratify", options->stratify, "Keep the shares of the classes in this field");
-  command->add_option("--seed", options->seed, "Which of all possible splits")->capture_default_str();
+  command->add_option("--seed", options->seed, "Which of all possible splits")
+      ->check(whole_from(0))
+      ->capture_default_str();
   command->add_flag("--json", options->json, "For scripts");
   command->callback([options] { run(*options); });
 }

@@ -15,10 +15,30 @@ namespace {
 constexpr std::size_t kNumbersShown = 6;
 constexpr std::size_t kCharactersShown = 60;
 
-/// One line that a terminal shows as it is.
-std::string printable(std::string_view text) {
+template <class Number>
+std::vector<Number> converted(c10::ScalarType type, data::Bytes bytes) {
+  const auto count = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
+  const auto tensor = at::from_blob(const_cast<std::byte*>(bytes.data()), {count}, at::TensorOptions(type));
+  const auto numbers = tensor.to(c10::CppTypeToScalarType<Number>::value).contiguous();
+  const auto* begin = numbers.template const_data_ptr<Number>();
+  return {begin, begin + count};
+}
+
+std::vector<std::string> number_texts(c10::ScalarType type, data::Bytes bytes) {
+  std::vector<std::string> texts;
+  if (!c10::isIntegralType(type, true)) {
+    for (const double number : converted<double>(type, bytes)) texts.push_back(fmt::format("{:.6g}", number));
+    return texts;
+  }
+  for (const std::int64_t number : converted<std::int64_t>(type, bytes)) texts.push_back(integer_text(type, number));
+  return texts;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t most_characters) {
   std::string shown;
-  for (const char c : text.substr(0, kCharactersShown)) {
+  for (const char c : text.substr(0, most_characters)) {
     const auto code = static_cast<unsigned char>(c);
     if (c == '\n')
       shown += "\\n";
@@ -29,32 +49,16 @@ std::string printable(std::string_view text) {
     else
       shown += c;
   }
-  return text.size() > kCharactersShown ? shown + "…" : shown;
+  return text.size() > most_characters ? shown + "…" : shown;
 }
 
-template <class Number>
-std::vector<Number> converted(c10::ScalarType type, data::Bytes bytes) {
-  const auto count = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
-  const auto tensor = at::from_blob(const_cast<std::byte*>(bytes.data()), {count}, at::TensorOptions(type));
-  const auto numbers = tensor.to(c10::CppTypeToScalarType<Number>::value).contiguous();
-  const auto* begin = numbers.template const_data_ptr<Number>();
-  return {begin, begin + count};
+std::string integer_text(c10::ScalarType type, std::int64_t number) {
+  return type == at::kUInt64 ? fmt::format("{}", static_cast<std::uint64_t>(number)) : fmt::format("{}", number);
 }
 
-/// Integers in full: an id of nine digits is another one when rounded.
-std::vector<std::string> number_texts(c10::ScalarType type, data::Bytes bytes) {
-  std::vector<std::string> texts;
-  if (!c10::isIntegralType(type, true)) {
-    for (const double number : converted<double>(type, bytes)) texts.push_back(fmt::format("{:.6g}", number));
-    return texts;
-  }
-  const bool large = type == at::kUInt64;
-  for (const std::int64_t number : converted<std::int64_t>(type, bytes))
-    texts.push_back(large ? fmt::format("{}", static_cast<std::uint64_t>(number)) : fmt::format("{}", number));
-  return texts;
+std::vector<std::int64_t> integers_of(const data::Field& field, const data::Value& value) {
+  return converted<std::int64_t>(field.type, value.bytes);
 }
-
-}  // namespace
 
 std::vector<double> numbers_of(const data::Field& field, const data::Value& value) {
   return converted<double>(field.type, value.bytes);
@@ -63,7 +67,7 @@ std::vector<double> numbers_of(const data::Field& field, const data::Value& valu
 std::string value_text(const data::Field& field, const data::Value& value) {
   using data::Encoding;
   if (value.missing) return "missing";
-  if (field.encoding == Encoding::Text) return '"' + printable(data::as_text(value.bytes)) + '"';
+  if (field.encoding == Encoding::Text) return '"' + printable(data::as_text(value.bytes), kCharactersShown) + '"';
   if (field.encoding != Encoding::Values) {
     return fmt::format("{}, {}", data::name_of(field.encoding),
                        format_bytes(static_cast<std::int64_t>(value.bytes.size())));

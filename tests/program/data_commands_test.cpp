@@ -1,7 +1,9 @@
 // `lockstep data`, `pack` and `bench io`, as a user calls them.
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -68,6 +70,23 @@ TEST_F(DataCommands, InfoCountsClasses) {
   EXPECT_EQ(info["fields"][0]["mean"], 1.0);
 }
 
+TEST_F(DataCommands, InfoTellsLargeClassesApart) {
+  constexpr std::int64_t kWhole = std::int64_t{1} << 53;
+  write("ids.npy", std::vector<std::int64_t>{kWhole, kWhole + 1, kWhole}, c10::ScalarType::Long);
+  const auto answer = run({"data", "info", *this / "ids.npy", "--json"});
+  EXPECT_EQ(json::parse(answer.output)["fields"][0]["counts"],
+            (json{{"9007199254740992", 2}, {"9007199254740993", 1}}));
+}
+
+TEST_F(DataCommands, InfoCountsNoClassesWhereThereAreTooMany) {
+  std::vector<std::int64_t> ids(5000);
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  write("ids.npy", ids, c10::ScalarType::Long);
+  const auto field = json::parse(run({"data", "info", *this / "ids.npy", "--json"}).output)["fields"][0];
+  EXPECT_FALSE(field.contains("counts"));
+  EXPECT_EQ(field["max"], 4999);
+}
+
 TEST_F(DataCommands, InfoIsExactFarFromZero) {
   write("far.npy", std::vector<double>{1e9, 1e9 + 1, 1e9 + 2}, c10::ScalarType::Double);
   const auto far = json::parse(run({"data", "info", *this / "far.npy", "--json"}).output)["fields"][0];
@@ -92,6 +111,7 @@ TEST_F(DataCommands, InfoGivesLengthsOfText) {
   std::ofstream(*this / "lines.txt") << "a\nbcd\nefghi\n";
   const auto answer = run({"data", "info", *this / "lines.txt"});
   EXPECT_TRUE(has(answer.output, "text   1 to 5 bytes, mean 3")) << answer.output;
+  EXPECT_TRUE(has(answer.output, "3 samples, 3 B each on average")) << answer.output;
 }
 
 TEST_F(DataCommands, InfoLooksAtSamplesFromAllOver) {
@@ -123,7 +143,14 @@ TEST_F(DataCommands, HeadShowsIntegersInFull) {
   EXPECT_TRUE(has(run({"data", "head", *this / "large.npy"}).output, "values       18446744073709551615\n"));
   const auto all = run({"data", "head", *this / "labels.npy", "-n", "9223372036854775807", "--first", "1"});
   EXPECT_EQ(occurrences(all.output, "sample "), 89);
-  EXPECT_EQ(run({"data", "head", *this / "labels.npy", "--first", "9223372036854775807"}).code, 0);
+  EXPECT_EQ(run({"data", "head", *this / "labels.npy", "--first", "9223372036854775807"}).code, 2);
+}
+
+TEST_F(DataCommands, HeadShowsNamesInOneLine) {
+  fs::create_directories(*this / "images/cat");
+  std::ofstream(*this / "images/cat/two\nlines.jpg") << "\xFF\xD8\xFF";
+  const auto answer = run({"data", "head", *this / "images"});
+  EXPECT_TRUE(has(answer.output, "two\\nlines")) << answer.output;
 }
 
 TEST_F(DataCommands, HeadShowsSamples) {
@@ -203,6 +230,27 @@ TEST_F(DataCommands, SplitChecksAllPartsBeforeItWrites) {
   }
 }
 
+TEST_F(DataCommands, SplitNamesPartsAsTheyWereAskedFor) {
+  const auto answer = run({"data", "split", *this / "labels.npy", *this / "p.npy", "--parts", "z=0.5,a=0.5"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  EXPECT_LT(answer.output.find("p-z.npy"), answer.output.find("p-a.npy")) << answer.output;
+}
+
+TEST_F(DataCommands, LeaveTheirSourceAsItIs) {
+  std::ofstream(*this / "i.csv") << "x,y\n1,2\n3,4\n5,6\n";
+  const auto same = run({"pack", *this / "i.csv", *this / "i.csv", "--fields", "y"});
+  EXPECT_EQ(same.code, 2);
+  EXPECT_TRUE(has(same.errors, "i.csv would replace the source")) << same.errors;
+  EXPECT_EQ(fs::file_size(*this / "i.csv"), 16U);
+
+  fs::copy_file(*this / "labels.npy", *this / "p-b.npy");
+  const auto part = run({"data", "split", *this / "p-b.npy", *this / "p.npy", "--parts", "a=0.5,b=0.5"});
+  EXPECT_EQ(part.code, 2);
+  EXPECT_TRUE(has(part.errors, "p-b.npy would replace the source")) << part.errors;
+  EXPECT_EQ(fs::file_size(*this / "p-b.npy"), fs::file_size(*this / "labels.npy"));
+  EXPECT_FALSE(fs::exists(*this / "p-a.npy")) << "another part was written";
+}
+
 TEST_F(DataCommands, PackWritesGeneratedTokens) {
   const auto answer = run({"pack", "tokens:samples=5,length=8", *this / "x.tokens"});
   ASSERT_EQ(answer.code, 0) << answer.errors;
@@ -215,6 +263,26 @@ TEST_F(DataCommands, PackConvertsInShards) {
   ASSERT_EQ(answer.code, 0) << answer.errors;
   EXPECT_EQ(json::parse(answer.output)["files"].size(), 3U);
   EXPECT_EQ(json::parse(run({"data", "info", *this / "x-*.tar", "--json"}).output)["samples"], 90);
+}
+
+TEST_F(DataCommands, PackThatIsInterruptedLeavesNothing) {
+  constexpr std::int64_t kMany = 100'000'000;
+  const std::string header = data::npy_header(c10::ScalarType::Long, {kMany});
+  std::ofstream(*this / "long.npy", std::ios::binary) << header;
+  fs::resize_file(*this / "long.npy", header.size() + kMany * sizeof(std::int64_t));  // a hole, on no disk
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Background process({LOCKSTEP_PROGRAM, "pack", *this / "long.npy", *this / "x.tar"});
+    const auto written = [&] {
+      return std::count_if(fs::directory_iterator(folder_), {},
+                           [](const auto& entry) { return entry.path().filename().string().starts_with("x.tar"); });
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (written() == 0 && std::chrono::steady_clock::now() < end) usleep(10'000);
+    ASSERT_EQ(written(), 1);
+    process.signal(signal);
+    EXPECT_EQ(process.wait(60), 128 + signal) << process.errors();
+    EXPECT_EQ(written(), 0);
+  }
 }
 
 TEST_F(DataCommands, BenchReportsBothWorkloads) {
@@ -281,11 +349,24 @@ TEST_F(DataCommands, RefuseWrongUseInOneLine) {
            {{"data", "head", *this / "absent.npy"}, "absent.npy"},
            {{"data", "inf"}, "did you mean 'info'?"},
            {{"pack", *this / "labels.npy", *this / "x.juggle"}, "known extensions:"},
-           {{"pack", *this / "labels.npy", *this / "x.txt"}, "text"},
+           {{"pack", *this / "labels.npy", *this / "x.txt"}, "lines hold text, not values: int64; use csv"},
            {{"pack", *this / "labels.npy", "/no/such/folder/x.npy"}, "/no/such/folder"},
            {{"data", "split", *this / "labels.npy", *this / "p.npy", "--parts", "train=2"}, "a part of 2"},
            {{"data", "split", *this / "labels.npy", *this / "p.npy", "--stratify", "label"}, "known: values"},
-           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--folds", "1"}, "there must be 2 or more"},
+           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--folds", "1"}, "from 2 on"},
+           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--folds", "91"}, "there must be 2 or more"},
+           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--folds", "0"}, "from 2 on"},
+           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--folds", "3", "--parts", "a=0.5,b=0.5"},
+            "excludes"},
+           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--seed", "-1"}, "from 0 on"},
+           {{"data", "split", *this / "labels.npy", *this / "p.npy", "--seed", "99999999999999999999"}, "too large"},
+           {{"data", "info", *this / "labels.npy", "--window", "-5"}, "from 1 on"},
+           {{"data", "head", *this / "labels.npy", "--first", "90"}, "has 90 samples, the last is 89"},
+           {{"pack", *this / "labels.npy", *this / "x.npz", "--shard-samples", "0"}, "from 1 on"},
+           {{"pack", *this / "labels.npy", *this / "x.npz", "--shard-size", "0"}, "holds no samples"},
+           {{"pack", *this / "labels.npy", *this / "x.npz", "--shard-samples", "9", "--shard-size", "1KiB"},
+            "excludes"},
+           {{"pack", *this / "labels.npy", *this / "x.npz", "--level", "3"}, "--compression"},
            {{"data", "info", *this / "labels.npy", "--samples", "-3"},
             "--samples: '-3' is not a whole number from 1 on"},
            {{"pack", *this / "labels.npy", *this / "x.npz", "--fields", "values,values"}, "names 'values' twice"},

@@ -1,14 +1,21 @@
 #include "lockstep/core/file.h"
 
+#include <signal.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "lockstep/core/error.h"
+#include "lockstep/core/hash.h"
 
 namespace lockstep {
 namespace {
@@ -28,7 +35,30 @@ bool is_special(const std::string& path) {
   return fs::is_other(path, ignored);
 }
 
+constexpr std::string_view kPart = ".part";
+
+/// Of a name in short: the whole of one may be longer than the name of a file.
+std::string host_mark() {
+  utsname names{};
+  (void)uname(&names);
+  return fmt::format("-{:08x}", hash64(names.nodename) & 0xFFFFFFFF);
+}
+
 }  // namespace
+
+std::string aside_of(const std::string& path) { return fmt::format("{}{}{}{}", path, kPart, getpid(), host_mark()); }
+
+std::string left_behind(const std::string& name) {
+  const std::string host = host_mark();
+  const auto place = name.rfind(kPart);
+  if (place == std::string::npos || !name.ends_with(host)) return "";
+  const auto* begin = name.data() + place + kPart.size();
+  const auto* end = name.data() + name.size() - host.size();
+  pid_t process = 0;
+  const auto [stop, code] = std::from_chars(begin, end, process);
+  if (code != std::errc() || stop != end || process <= 0) return "";
+  return kill(process, 0) != 0 && errno == ESRCH ? name.substr(0, place) : "";
+}
 
 void check_can_write(const std::string& path) {
   std::error_code ignored;
@@ -58,7 +88,7 @@ void write_whole(const std::string& path, std::string_view text) {
 WholeFile::WholeFile(const std::string& path)
     : path_(path),
       target_(behind_links(path)),
-      aside_(is_special(target_) ? target_ : target_ + ".part" + std::to_string(getpid())),
+      aside_(is_special(target_) ? target_ : aside_of(target_)),
       out_(aside_, std::ios::binary | std::ios::trunc) {
   check();
 }

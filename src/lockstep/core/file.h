@@ -14,6 +14,12 @@ namespace lockstep {
 /// Before hours of work: Fault::Usage if `path` could not be written at their end.
 void check_can_write(const std::string& path);
 
+/// Where `path` is written until it is whole: beside it, by a name that says who does, this process on this host.
+std::string aside_of(const std::string& path);
+/// "train.tar" if `name` is an aside_of() it that a process of this host left when it was killed; else "". What
+/// another host's process does cannot be seen from here.
+std::string left_behind(const std::string& name);
+
 /// Fault::Io: why `path`, as the user calls it, cannot be written, by an errno; with the remedy if a disk is full.
 [[noreturn]] void fail_to_write(const std::string& path, int error_number);
 

@@ -51,6 +51,12 @@ ArrayRows::ArrayRows(const Schema& schema) {
                                    schema.size()));
   }
   field_ = schema[0];
+  if (!field_.fixed() && field_.encoding == Encoding::Values) {
+    fail(Fault::Usage,
+         fmt::format("the samples of '{}' differ in size, and the rows of an array do not: {}; use tar or "
+                     "tfrecord{}",
+                     field_.name, field_.text(), resizing(field_)));
+  }
   if (!field_.fixed()) {
     fail(Fault::Usage, fmt::format("an array cannot hold {}; use tar or tfrecord{}", field_.text(), resizing(field_)));
   }

@@ -10,8 +10,9 @@ namespace lockstep::data {
 
 class AsidePath {
  public:
-  /// Fault::Usage if `target` could not be written. Through a link what lies behind it is written.
-  explicit AsidePath(const std::string& target);
+  /// Fault::Usage if `target` could not be written. Through a link what lies behind it is written. A folder is
+  /// replaced, with all that is in it, by another only: the caller has seen that it may be.
+  explicit AsidePath(const std::string& target, bool over_folder = false);
   ~AsidePath();
   AsidePath(const AsidePath&) = delete;
   AsidePath& operator=(const AsidePath&) = delete;
@@ -21,6 +22,8 @@ class AsidePath {
   void commit();
 
  private:
+  void replace_folder() const;
+
   std::string target_;
   std::string aside_;
   bool committed_ = false;

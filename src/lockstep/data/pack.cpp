@@ -1,25 +1,30 @@
 #include "lockstep/data/pack.h"
 
-#include <signal.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
+#include "lockstep/core/handle.h"
 #include "lockstep/data/decompress.h"
 #include "lockstep/data/index_cache.h"
 #include "lockstep/data/on_threads.h"
 #include "lockstep/data/one_for_one.h"
 #include "lockstep/data/open.h"
+#include "lockstep/data/stored_dataset.h"
 
 namespace lockstep::data {
 namespace {
@@ -76,17 +81,6 @@ bool is_shard_name(const std::string& name, const std::string& destination) {
                      [](char letter) { return letter >= '0' && letter <= '9'; });
 }
 
-/// "train.tar" of "train.tar.part123" if the process 123 that was writing it is no more; else "".
-std::string left_behind(const std::string& name) {
-  constexpr std::string_view kPart = ".part";
-  const auto place = name.rfind(kPart);
-  if (place == std::string::npos) return "";
-  const std::string digits = name.substr(place + kPart.size());
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return "";
-  const auto process = static_cast<pid_t>(std::strtol(digits.c_str(), nullptr, 10));
-  return process > 0 && kill(process, 0) != 0 && errno == ESRCH ? name.substr(0, place) : "";
-}
-
 /// What lies where the shards are to lie: half a file of a process that was killed is removed; a shard of
 /// an earlier pack into more of them would be read along with those of this one.
 void clear_the_place(const std::string& destination, const std::vector<Shard>& shards) {
@@ -106,36 +100,88 @@ void clear_the_place(const std::string& destination, const std::vector<Shard>& s
   }
 }
 
-/// A file beside the destination while a pack into shards is under way: what was asked for.
+/// Which file it is, by whatever name.
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  return FileId(status.st_dev, status.st_ino);
+}
+
+/// A file beside the destination while a pack into shards is under way: what was asked for. It is locked, so that
+/// one that was interrupted is told from one that runs.
 class Journal {
  public:
-  Journal(const std::string& destination, const std::string& asked) : path_(destination + ".packing"), asked_(asked) {
-    std::ifstream file(path_);
-    if (file) {
-      const std::string before((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-      if (before != asked) {
-        fail(Fault::Usage, fmt::format("{} is of a pack with other settings or another source that was interrupted; "
-                                       "repeat that one, or remove this file and its shards",
-                                       path_));
-      }
-      goes_on_ = true;
+  Journal(const std::string& destination, std::string asked, bool sharded)
+      : path_(destination + ".packing"), asked_(std::move(asked)) {
+    // Into one file there is nothing to go on from; but it may not lie among shards that are being written.
+    if (!sharded && !fs::exists(path_)) return;
+    lock(destination);
+    const std::string before = contents();
+    // Empty, or the beginning alone: of a pack that was killed before it wrote a shard.
+    if (!asked_.starts_with(before)) {
+      fail(Fault::Usage, fmt::format("{} is of a pack with other settings or another source that was interrupted; "
+                                     "repeat that one, or remove this file and its shards",
+                                     path_));
     }
+    begun_ = before == asked_;
   }
+  ~Journal() {
+    if (file_ && !begun_) (void)unlink(path_.c_str());
+  }
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
   /// Whether the shard is of the pack that was interrupted, not of one before it.
   bool has(const Shard& shard) const {
-    return goes_on_ && fs::exists(shard.path) && fs::last_write_time(shard.path) >= fs::last_write_time(path_);
+    return begun_ && fs::exists(shard.path) && fs::last_write_time(shard.path) >= fs::last_write_time(path_);
   }
   void begin() {
-    if (!goes_on_) write_whole(path_, asked_);
-    goes_on_ = true;
+    if (!file_ || begun_) return;
+    const auto written = pwrite(file_.get(), asked_.data(), asked_.size(), 0);
+    if (written != static_cast<ssize_t>(asked_.size())) fail_to_write(path_, written < 0 ? errno : ENOSPC);
+    begun_ = true;
   }
-  void end() const { fs::remove(path_); }
+  void end() {
+    if (file_) (void)unlink(path_.c_str());
+    file_.reset();
+    begun_ = false;
+  }
 
  private:
+  void lock(const std::string& destination) {
+    do {
+      file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+      if (!file_) fail_to_write(path_, errno);
+      // A file system without locks is as one with nobody else on it.
+      if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        fail(Fault::Usage,
+             fmt::format("another pack is writing {} now; wait until it ends, or choose another name", destination));
+      }
+      // Whoever had the lock may have removed the file since it was opened here.
+    } while (id_of(path_) != id_of(fmt::format("/proc/self/fd/{}", file_.get())));
+  }
+  std::string contents() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
   std::string path_;
   std::string asked_;
-  bool goes_on_ = false;
+  FileDescriptor file_;
+  bool begun_ = false;
 };
+
+/// A folder may hold anything: only one that is a data set of this very format is replaced.
+void check_place(const Format& format, const std::string& destination) {
+  if (!fs::is_directory(destination)) return check_can_write(destination);
+  if (!format.recognises_folder(destination)) {
+    fail(Fault::Usage, fmt::format("{} is a folder, and not a data set of the format that would be written, so it is "
+                                   "not replaced; choose another name, or remove it first",
+                                   destination));
+  }
+}
 
 using Progress = std::function<void(std::int64_t samples)>;
 
@@ -184,16 +230,37 @@ std::string with_suffix(const std::string& path, const std::string& suffix) {
   return (fs::path(path).parent_path() / (stem + "-" + suffix + file.substr(stem.size()))).string();
 }
 
-std::string identity_of(const std::string& source, const OpenOptions& options) {
+PackSource source_of(const std::string& source, const OpenOptions& options) {
   std::error_code unreadable;
-  std::string identity = source;
+  PackSource found{source, {}};
   for (const auto& path : expand(source)) {
-    if (!fs::exists(path, unreadable)) return source;  // a built-in set
+    if (!fs::exists(path, unreadable)) return {source, {}};  // a built-in set
     const Index index = index_of(path, options);
-    identity += fmt::format("\n{}: {}, {}", fs::absolute(path).lexically_normal().string(), index.format, index.asked);
-    for (const auto& file : index.files) identity += fmt::format("\n{} {} {}", file.path, file.size, file.mtime_ns);
+    found.identity +=
+        fmt::format("\n{}: {}, {}", fs::absolute(path).lexically_normal().string(), index.format, index.asked);
+    found.files.push_back(path);  // a folder is replaced with all that is in it
+    for (const auto& file : index.files) {
+      found.identity += fmt::format("\n{} {} {}", file.path, file.size, file.mtime_ns);
+      found.files.push_back((fs::path(folder_of(path)) / file.path).string());
+    }
   }
-  return identity;
+  return found;
+}
+
+void check_keeps_source(const PackSource& source, const std::vector<std::string>& to_write) {
+  std::map<FileId, std::string> there;
+  for (const auto& path : to_write) {
+    if (const auto id = id_of(path)) there.emplace(*id, path);
+  }
+  if (there.empty()) return;
+  for (const auto& file : source.files) {
+    const auto id = id_of(file);
+    const auto found = id ? there.find(*id) : there.end();
+    if (found == there.end()) continue;
+    fail(Fault::Usage, fmt::format("{} would replace {}, which it is made of; choose another name, and remove the "
+                                   "source afterwards",
+                                   found->second, found->second == file ? "the source" : file));
+  }
 }
 
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names) {
@@ -209,20 +276,23 @@ DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& name
 PackResult pack(const DatasetPtr& given, const std::string& destination, const PackOptions& options,
                 const std::function<void(std::int64_t samples)>& progress) {
   const DatasetPtr source = choose_fields(given, options.fields);
-  check_can_write(destination);
   const std::string name = format_to_write(destination, options.format);
   const Format& format = format_named(name);
+  check_place(format, destination);
   const auto shards = shards_of(*source, destination, options);
+  PackResult result;
+  for (const auto& shard : shards) result.files.push_back(shard.path);
+  check_keeps_source(options.source, result.files);
   std::string fields;
   for (const auto& field : source->schema()) fields += field.text() + "; ";
-  Journal journal(destination, fmt::format("{}\n{} samples in {} shards of {}\n{}\n{} {} {}\n", options.identity,
-                                           source->size(), shards.size(), shards[0].count, fields, name,
-                                           options.write.compression, options.write.level));
+  Journal journal(
+      destination,
+      fmt::format("{}\n{} samples in {} shards of {}\n{}\n{} {} {}\n", options.source.identity, source->size(),
+                  shards.size(), shards[0].count, fields, name, options.write.compression, options.write.level),
+      shards.size() > 1);
   clear_the_place(destination, shards);
-  PackResult result;
   std::vector<const Shard*> to_do;
   for (const auto& shard : shards) {
-    result.files.push_back(shard.path);
     const bool there = journal.has(shard);
     result.shards_found += there;
     if (!there)
@@ -232,7 +302,7 @@ PackResult pack(const DatasetPtr& given, const std::string& destination, const P
   }
   // A format that cannot hold such samples says so before anything is left behind.
   if (!to_do.empty()) (void)format.write(to_do[0]->path, source->schema(), options.write);
-  if (shards.size() > 1) journal.begin();
+  journal.begin();
   try {
     on_threads(
         static_cast<std::int64_t>(to_do.size()),

@@ -15,13 +15,19 @@
 
 namespace lockstep::data {
 
+/// What is read, as far as it is files.
+struct PackSource {
+  std::string identity = {};            // what a pack that goes on must agree with
+  std::vector<std::string> files = {};  // none of these is written over
+};
+
 struct PackOptions {
   std::string format;  // "": by the extension of the destination
   WriteOptions write = {};
   std::int64_t shard_bytes = 0;          // about so large; 0: one file
   std::int64_t shard_samples = 0;        // instead of shard_bytes
   std::vector<std::string> fields = {};  // these only, in this order
-  std::string identity;                  // of the source: what a pack that goes on must agree with (identity_of)
+  PackSource source = {};                // source_of()
 };
 
 struct PackResult {
@@ -35,7 +41,10 @@ PackResult pack(const DatasetPtr& source, const std::string& destination, const 
                 const std::function<void(std::int64_t samples)>& progress = {});
 
 /// What the source is now: its files, their sizes and times, and how they are read.
-std::string identity_of(const std::string& source, const OpenOptions& options);
+PackSource source_of(const std::string& source, const OpenOptions& options);
+
+/// Fault::Usage if one of the paths to be written is a file of the source, by whatever name.
+void check_keeps_source(const PackSource& source, const std::vector<std::string>& to_write);
 
 /// The fields `names` of it, in that order.
 DatasetPtr choose_fields(DatasetPtr source, const std::vector<std::string>& names);

@@ -3,8 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mutex>
 #include <numeric>
 
+#include "lockstep/core/file.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/testing.h"
 
@@ -70,7 +72,7 @@ TEST_F(Pack, ChoosesAFieldOnce) {
 TEST_F(Pack, GoesOnWhereItWas) {
   PackOptions options;
   options.shard_samples = 10;
-  options.identity = "source.npy";
+  options.source.identity = "source.npy";
   // Shards 0 to 4 are there, and the journal.
   message_of([&] { pack(std::make_shared<Torn>(source_), folder_ / "p.npy", options); }, Fault::Io);
   EXPECT_TRUE(fs::exists(folder_ / "p.npy.packing"));
@@ -79,7 +81,7 @@ TEST_F(Pack, GoesOnWhereItWas) {
   EXPECT_GE(found, 1);
 
   PackOptions other = options;
-  other.identity = "another.npy";
+  other.source.identity = "another.npy";
   EXPECT_TRUE(has(message_of([&] { pack(source_, folder_ / "p.npy", other); }, Fault::Usage), "was interrupted"));
 
   const auto result = pack(source_, folder_ / "p.npy", options);
@@ -97,14 +99,65 @@ TEST_F(Pack, GoesOnOnlyFromShardsOfTheSameSize) {
 }
 
 TEST_F(Pack, KnowsTheSourceByItsFiles) {
-  const std::string file = folder_ / "source.npy", before = identity_of(file, {});
-  EXPECT_EQ(identity_of(file, {}), before);
+  const std::string file = folder_ / "source.npy", before = source_of(file, {}).identity;
+  EXPECT_EQ(source_of(file, {}).identity, before);
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
-  EXPECT_NE(identity_of(file, {}), before);
+  EXPECT_NE(source_of(file, {}).identity, before);
   OpenOptions other;
   other.separator = ";";
-  EXPECT_NE(identity_of(file, other), identity_of(file, {}));
-  EXPECT_EQ(identity_of("blobs:samples=3", {}), "blobs:samples=3");
+  EXPECT_NE(source_of(file, other).identity, source_of(file, {}).identity);
+  EXPECT_EQ(source_of("blobs:samples=3", {}).identity, "blobs:samples=3");
+  EXPECT_TRUE(source_of("blobs:samples=3", {}).files.empty());
+}
+
+TEST_F(Pack, DoesNotReplaceItsSource) {
+  PackOptions options;
+  options.shard_samples = 30;
+  pack(source_, folder_ / "p.npy", options);
+  fs::create_symlink("source.npy", folder_ / "link.npy");
+  options.shard_samples = 0;
+  options.source = source_of(folder_ / "source.npy", {});
+  for (const std::string name : {"source.npy", "link.npy"}) {
+    const auto before = contents(folder_ / "source.npy");
+    EXPECT_TRUE(
+        has(message_of([&] { pack(source_, folder_ / name, options); }, Fault::Usage), name + " would replace"));
+    EXPECT_EQ(contents(folder_ / "source.npy"), before);
+  }
+  options.shard_samples = 40;
+  options.source = source_of(folder_ / "p-*.npy", {});
+  const auto shards = open(folder_ / "p-*.npy");
+  EXPECT_TRUE(has(message_of([&] { pack(shards, folder_ / "p.npy", options); }, Fault::Usage), "p-00000.npy would"));
+  EXPECT_FALSE(fs::exists(folder_ / "p.npy.packing"));
+  expect_same(*open(folder_ / "p-*.npy"), *source_);
+}
+
+TEST_F(Pack, LeavesAnotherThatRunsAlone) {
+  PackOptions shards, one;
+  shards.shard_samples = 10;
+  // Into one file as well: it would lie among the shards.
+  for (const auto& options : {shards, one}) {
+    std::once_flag once;
+    std::string message;
+    const auto second = [&](std::int64_t) {
+      std::call_once(once,
+                     [&] { message = message_of([&] { pack(source_, folder_ / "p.npy", options); }, Fault::Usage); });
+    };
+    EXPECT_EQ(pack(source_, folder_ / "p.npy", shards, second).shards_found, 0);
+    EXPECT_TRUE(has(message, "another pack is writing " + folder_ / "p.npy")) << message;
+    EXPECT_FALSE(fs::exists(folder_ / "p.npy.packing"));
+    expect_same(*open(folder_ / "p-*.npy"), *source_);
+  }
+}
+
+TEST_F(Pack, TakesATornJournalAsNone) {
+  PackOptions options;
+  options.shard_samples = 50;
+  options.source.identity = "source.npy";
+  for (const std::string torn : {"", "source"}) {
+    folder_.write("p.npy.packing", torn);
+    EXPECT_EQ(pack(source_, folder_ / "p.npy", options).shards_found, 0);
+    EXPECT_FALSE(fs::exists(folder_ / "p.npy.packing"));
+  }
 }
 
 TEST_F(Pack, RefusesToLieAmongShardsOfAnother) {
@@ -124,13 +177,21 @@ TEST_F(Pack, RemovesWhatAKilledOneLeft) {
   const pid_t child = fork();
   if (child == 0) _exit(0);
   waitpid(child, nullptr, 0);
-  const auto left = folder_.write("x.npy.part" + std::to_string(child), "half");
-  const auto living = folder_.write("x.npy.part" + std::to_string(getppid()), "half");
-  const auto other = folder_.write("xy.npy.part" + std::to_string(child), "half");
+  const std::string mine = aside_of("x.npy"), number = std::to_string(getpid());
+  const auto of_process = [&](pid_t process) {
+    return std::string(mine).replace(mine.find(number, 10), number.size(), std::to_string(process));
+  };
+  const auto left = folder_.write(of_process(child), "half");
+  const auto living = folder_.write(of_process(getppid()), "half");
+  const auto other = folder_.write("y" + of_process(child), "half");
+  std::string elsewhere = of_process(child);
+  elsewhere.back() = elsewhere.back() == '0' ? '1' : '0';  // another host
+  folder_.write(elsewhere, "half");
   pack(source_, folder_ / "x.npy", {});
   EXPECT_FALSE(fs::exists(left));
   EXPECT_TRUE(fs::exists(living));
   EXPECT_TRUE(fs::exists(other));
+  EXPECT_TRUE(fs::exists(folder_ / elsewhere));
 }
 
 TEST_F(Pack, LeavesNothingOnAFullDisk) {

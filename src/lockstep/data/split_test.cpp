@@ -1,8 +1,10 @@
 #include "lockstep/data/split.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "lockstep/core/random.h"
 #include "lockstep/data/testing.h"
 
 namespace lockstep::data {
@@ -42,6 +44,56 @@ TEST(Split, KeepsTheSharesOfClasses) {
   };
   EXPECT_EQ(rare(parts[0]), 30);
   EXPECT_EQ(rare(parts[1]), 10);
+}
+
+/// So many classes of so many samples each, in turn.
+std::vector<std::int64_t> equal_classes(std::int64_t classes, std::int64_t each) {
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < classes * each; ++i) labels.push_back(i % classes);
+  return labels;
+}
+
+std::vector<std::size_t> sizes_of(const Parts& parts) {
+  std::vector<std::size_t> sizes;
+  for (const auto& part : parts) sizes.push_back(part.size());
+  return sizes;
+}
+
+TEST(Split, RoundingOfSmallClassesDoesNotAddUp) {
+  using Sizes = std::vector<std::size_t>;
+  EXPECT_EQ(sizes_of(split(300, {.shares = {0.8, 0.2}, .classes = equal_classes(100, 3)})), (Sizes{240, 60}));
+  EXPECT_EQ(sizes_of(split(400, {.shares = {0.9, 0.1}, .classes = equal_classes(100, 4)})), (Sizes{360, 40}));
+  EXPECT_EQ(sizes_of(folds(400, 5, {.shares = {}, .classes = equal_classes(100, 4)})), Sizes(5, 80));
+  EXPECT_EQ(sizes_of(folds(150, 3, {.shares = {}, .classes = equal_classes(3, 50)})), Sizes(3, 50));
+}
+
+TEST(Split, ClassesOfAnySizeChangeNoPartsSize) {
+  Random random(7, 0);
+  for (int round = 0; round < 300; ++round) {
+    SplitOptions plain;
+    double left = 1;
+    for (auto parts = 1 + random.below(6); parts > 0; --parts) {
+      plain.shares.push_back(left * static_cast<double>(1 + random.below(10)) / 11);
+      left -= plain.shares.back();
+    }
+    SplitOptions stratified = plain;
+    std::map<std::int64_t, std::int64_t> members;
+    for (std::int64_t label = 0, classes = 1 + static_cast<std::int64_t>(random.below(30)); label < classes; ++label) {
+      members[label] = 1 + static_cast<std::int64_t>(random.below(12));
+      stratified.classes.insert(stratified.classes.end(), static_cast<std::size_t>(members[label]), label);
+    }
+    const auto samples = static_cast<std::int64_t>(stratified.classes.size());
+    const Parts parts = split(samples, stratified);
+    EXPECT_EQ(sizes_of(parts), sizes_of(split(samples, plain))) << "round " << round;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      std::map<std::int64_t, std::int64_t> here;
+      for (const auto sample : parts[part]) ++here[stratified.classes[static_cast<std::size_t>(sample)]];
+      for (const auto& [label, count] : members) {
+        const double share = plain.shares[part] * static_cast<double>(count);
+        EXPECT_LT(std::abs(static_cast<double>(here[label]) - share), 1) << "round " << round << ", class " << label;
+      }
+    }
+  }
 }
 
 TEST(Split, FoldsHoldEverySampleOnce) {

@@ -1,5 +1,8 @@
+#include <set>
+
 #include <fmt/format.h>
 
+#include "lockstep/data/pack.h"
 #include "lockstep/data/testing.h"
 
 #if LOCKSTEP_HAS_LMDB
@@ -148,6 +151,23 @@ TEST(Lmdb, RecordsAreReadAsTheyWereWritten) {
   EXPECT_EQ(again->key(11), "000000000011");
   // The folder holds the data alone.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "x.lmdb"), {}), 1);
+}
+
+TEST(Lmdb, ReplacesAnEarlierFolderAndNoOther) {
+  const Folder folder;
+  const std::string path = folder / "x.lmdb";
+  pack(open("blobs:samples=3"), path, {});
+  const auto set = open("blobs:samples=5");
+  pack(set, path, {});
+  expect_same(*open(path), *set);
+  folder.write("x.lmdb/notes.txt", "mine");
+  EXPECT_TRUE(has(message_of([&] { pack(set, path, {}); }, Fault::Usage), "holds notes.txt, so it is not replaced"));
+  std::filesystem::create_directory(folder / "y.lmdb");
+  EXPECT_TRUE(has(message_of([&] { pack(set, folder / "y.lmdb", {}); }, Fault::Usage), "y.lmdb is a folder, and not"));
+  EXPECT_EQ(open(path)->size(), 5);
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "")) left.insert(entry.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"x.lmdb", "x.lmdb.lsx", "y.lmdb"}));
 }
 
 TEST(Lmdb, OrderStaysWhateverTheKeys) {

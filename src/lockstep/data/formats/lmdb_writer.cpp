@@ -153,8 +153,8 @@ class LmdbWriter final : public Writer {
       : schema_(std::move(schema)),
         plain_(schema_.size() == 1 && schema_[0].encoding != Encoding::Values),
         target_(path),
-        aside_(path) {
-    const bool one_file = path.ends_with(".mdb");
+        aside_(path, is_replaceable(path)) {
+    const bool one_file = is_one_file(path);
     std::error_code error;
     if (!one_file) fs::create_directory(aside_.path(), error);
     if (error) fail_to_write(target_, error.value());
@@ -180,6 +180,21 @@ class LmdbWriter final : public Writer {
   }
 
  private:
+  static bool is_one_file(const std::string& path) { return path.ends_with(".mdb"); }
+
+  /// A folder that another engine, or this one, made and nobody put anything into.
+  static bool is_replaceable(const std::string& path) {
+    if (is_one_file(path) || !fs::is_directory(path)) return false;
+    for (const auto& entry : fs::directory_iterator(path)) {
+      const std::string name = entry.path().filename().string();
+      if (name == "data.mdb" || name == "lock.mdb") continue;
+      fail(Fault::Usage, fmt::format("{} is a folder that holds {}, so it is not replaced; choose another name, or "
+                                     "remove it first",
+                                     path, name));
+    }
+    return true;
+  }
+
   static std::string numbered(std::uint64_t number, const std::string& key) {
     return key == std::to_string(number) ? fmt::format("{:012}", number) : fmt::format("{:012}_{}", number, key);
   }

@@ -141,7 +141,11 @@ TEST(Npz, RefusesFieldsThatAreNoArrays) {
   const auto message = [&](const Schema& schema) {
     return message_of([&] { format_named("npz").write(folder / "x.npz", schema, {}); }, Fault::Usage);
   };
+  EXPECT_TRUE(
+      has(message({{"text", Encoding::Values, c10::ScalarType::Int, {-1}}}), "samples of 'text' differ in size"));
   EXPECT_TRUE(has(message({{"jpg", Encoding::Jpeg}}), "an array cannot hold jpg: jpeg"));
+  EXPECT_TRUE(
+      has(message({{"text", Encoding::Values, c10::ScalarType::Int, {-1}}}), "samples of 'text' differ in size"));
   EXPECT_TRUE(has(message({{"jpg", Encoding::Jpeg}}), "or --transform 'decode jpg' --transform 'resize jpg size=64'"));
   const Field image = {"x", Encoding::Values, c10::ScalarType::Byte, {-1, -1, 3}};
   EXPECT_TRUE(has(message({image}), "uint8[?, ?, 3]; use tar or tfrecord, or --transform 'resize x size=64'"));

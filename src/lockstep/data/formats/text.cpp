@@ -65,13 +65,13 @@ class Text final : public Format {
   std::unique_ptr<Writer> write(const std::string& path, const Schema& schema,
                                 const WriteOptions& options) const override {
     if (!options.compression.empty()) fail(Fault::Usage, "text is compressed as a whole: write it, then gzip it");
-    if (schema.size() != 1 || schema[0].encoding != Encoding::Text) {
-      const std::string fields = schema.empty() ? "nothing" : schema[0].text();
-      fail(Fault::Usage,
-           fmt::format("lines hold one field of text, but there are {} fields, the first is {}; choose one "
-                       "with --fields, or use csv or tfrecord",
-                       schema.size(), fields));
+    if (schema.size() != 1) {
+      fail(Fault::Usage, fmt::format("lines hold one field of text, but there are {} fields; choose one with --fields, "
+                                     "or use csv or tfrecord",
+                                     schema.size()));
     }
+    if (schema[0].encoding != Encoding::Text)
+      fail(Fault::Usage, fmt::format("lines hold text, not {}; use csv or tfrecord", schema[0].text()));
     return std::make_unique<TextWriter>(path);
   }
 };
