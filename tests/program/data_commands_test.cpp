@@ -163,6 +163,31 @@ TEST_F(DataCommands, VerifyNamesWhatWasCutOrIsNoImage) {
   EXPECT_TRUE(has(torn.output, "decoding ") && has(torn.output, "cat/one")) << torn.output;
 }
 
+TEST_F(DataCommands, VerifySaysWhenChecksumsCannotBeKept) {
+  std::ofstream(*this / "x.csv") << "a,b\n1,2\n3,4\n5,6\n";
+  std::ofstream(*this / "cache") << "no folder";
+  for (const std::string name : {"x.csv", "labels.npy"}) {
+    fs::create_directory(*this / (name + ".lsx"));  // also root cannot put a file there
+    const auto answer = run({"data", "verify", *this / name});
+    EXPECT_EQ(answer.code, 0) << answer.errors;
+    EXPECT_TRUE(has(answer.output, "could not be kept")) << answer.output;
+    EXPECT_EQ(occurrences(answer.errors, "cannot be kept"), 1) << answer.errors;
+    EXPECT_EQ(json::parse(run({"data", "verify", *this / name, "--json"}).output)["checksums_kept"], false);
+  }
+}
+
+TEST_F(DataCommands, VerifyLooksAtTheChecksumsOfAnArchive) {
+  ASSERT_EQ(run({"pack", *this / "labels.npy", *this / "x.npz"}).code, 0);
+  fs::remove(*this / "x.npz.lsx");
+  std::fstream file(*this / "x.npz", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(64 + 128 + 41 * 8).put('x');
+  file.close();
+  const auto answer = run({"data", "verify", *this / "x.npz"});
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_TRUE(has(answer.errors, "x.npz") && has(answer.errors, "values.npy") && has(answer.errors, "crc32"))
+      << answer.errors;
+}
+
 TEST_F(DataCommands, SplitKeepsClassesAndRepeats) {
   const auto answer = run({"data", "split", *this / "labels.npy", *this / "p.npy", "--parts", "train=0.8,test=0.2",
                            "--stratify", "values", "--json"});
