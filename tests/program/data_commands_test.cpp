@@ -255,6 +255,32 @@ TEST_F(DataCommands, BenchReportsBothWorkloads) {
   }
 }
 
+TEST_F(DataCommands, BenchRefusesDataOfAnotherSize) {
+  const auto bench = [&](const std::string& what, const std::string& images, const std::string& records) {
+    std::vector<std::string> command = {"bench",   what, "--images", images, "--records", records,
+                                        "--batch", "4",  "--rounds", "1",    "--folder",  *this / "io"};
+    if (what == "io") command.insert(command.end(), {"--peers", "none"});
+    return run(command);
+  };
+  ASSERT_EQ(bench("formats", "12", "30").code, 0);
+  ASSERT_EQ(bench("io", "12", "30").code, 0);
+  ASSERT_EQ(bench("io", "12", "30").code, 0);
+  for (const std::string what : {"formats", "io"}) {
+    const auto images = bench(what, "13", "30"), records = bench(what, "12", "31");
+    EXPECT_EQ(images.code, 2);
+    EXPECT_TRUE(has(images.errors, "images.tar is of an earlier run and has 12 samples, not 13; name another --folder"))
+        << images.errors;
+    EXPECT_EQ(records.code, 2);
+    EXPECT_TRUE(has(records.errors, "records.npy is of an earlier run and has 30 samples, not 31")) << records.errors;
+  }
+  // A copy that is of another size than its source.
+  fs::remove(*this / "io/records.npz");
+  ASSERT_EQ(run({"pack", *this / "labels.npy", *this / "io/records.npz"}).code, 0);
+  const auto copy = bench("formats", "12", "30");
+  EXPECT_EQ(copy.code, 2);
+  EXPECT_TRUE(has(copy.errors, "records.npz is of an earlier run and has 90 samples, not 30")) << copy.errors;
+}
+
 TEST_F(DataCommands, BenchReportsEveryFormat) {
   const std::vector<std::string> command = {
       "bench", "formats",  "--images", "12",       "--records",  "30",     "--batch",
