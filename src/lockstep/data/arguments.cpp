@@ -37,7 +37,8 @@ double Arguments::number_of(const std::string& key, const std::string& text, dou
   // Written so that what is no number (nan) fails it too.
   const bool inside = value >= lowest && value <= highest;
   if (code != std::errc() || stop != end || !inside) {
-    fail(Fault::Usage, fmt::format("'{}' of {} is '{}', expected a number from {} to {}", key, owner_, text, lowest, highest));
+    fail(Fault::Usage,
+         fmt::format("'{}' of {} is '{}', expected a number from {} to {}", key, owner_, text, lowest, highest));
   }
   return value;
 }

@@ -152,8 +152,7 @@ std::optional<Index> kept_index_of(const std::string& path, const OpenOptions& o
   const std::string format = format_of(path, options.format);
   // Both places: one beside the data that somebody else keeps may be old, and the one in the cache not.
   for (const auto& file : places_of(path)) {
-    if (auto index = kept(file, options.checksums); index && fresh(path, *index, format, options))
-      return index;
+    if (auto index = kept(file, options.checksums); index && fresh(path, *index, format, options)) return index;
   }
   return std::nullopt;
 }

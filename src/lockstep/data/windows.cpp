@@ -117,7 +117,8 @@ class Windows final : public Dataset {
       const std::int64_t from = std::max(begin, piece->start), to = std::min(end, piece->start + piece->count);
       if (from >= to) continue;
       const auto at = static_cast<std::size_t>(from - begin), many = static_cast<std::size_t>(to - from);
-      copy(value_of(piece->sample, *source), piece->begin + from - piece->start, values.subspan(at * element_, many * element_));
+      copy(value_of(piece->sample, *source), piece->begin + from - piece->start,
+           values.subspan(at * element_, many * element_));
       std::fill_n(segments.begin() + static_cast<std::ptrdiff_t>(at), many, ++segment);
       std::iota(positions.begin() + static_cast<std::ptrdiff_t>(at),
                 positions.begin() + static_cast<std::ptrdiff_t>(at + many), 0);

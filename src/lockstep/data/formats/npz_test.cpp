@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "lockstep/data/decompress.h"
+#include "lockstep/data/index_cache.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/testing.h"
-#include "lockstep/data/index_cache.h"
 #include "lockstep/data/zip_directory.h"
 
 namespace lockstep::data {
