@@ -67,8 +67,12 @@ std::vector<StoredSamples> prepare_formats(const IoData& io, Report& report) {
   make_file_per_record(records, io);
   all.push_back({"records", "npy", true, io.record_files() + "/*.npy"});
   add_formats(all, "records", records, io, report);
-  for (const auto& one : all) (void)data::open(one.source);  // which keeps its index
-  io.warm();
+  std::vector<std::string> sources;
+  for (const auto& one : all) {
+    check_samples(one.source, one.workload == "images" ? io.images : io.records);  // and keeps its index
+    sources.push_back(one.source);
+  }
+  warm(sources);
   return all;
 }
 

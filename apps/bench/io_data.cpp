@@ -8,10 +8,12 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/random.h"
 #include "lockstep/data/format.h"
 #include "lockstep/data/image.h"
+#include "lockstep/data/index_cache.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/open.h"
 #include "lockstep/data/pack.h"
@@ -54,11 +56,11 @@ class Photographs final : public data::Dataset {
     size.height = size.width = kSize;
     size.channels = 3;
     const std::string jpeg = data::encode_jpeg(pixels, size, 90);
-    const auto memory = sample.scratch.take(jpeg.size() + sizeof(std::int64_t));
+    const auto memory = sample.scratch.take(jpeg.size());
     std::copy(jpeg.begin(), jpeg.end(), reinterpret_cast<char*>(memory.data()));
     const auto label = sample.scratch.take(sizeof(std::int64_t));
     *reinterpret_cast<std::int64_t*>(label.data()) = index % IoData::kClasses;
-    sample.values[0] = {memory.first(jpeg.size()), {}, false};
+    sample.values[0] = {memory, {}, false};
     sample.values[1] = {label, {}, false};
   }
 
@@ -74,10 +76,17 @@ void make_images(const IoData& io) {
   data::pack(photographs, io.tar(), options, [&](std::int64_t count) { progress.add(count); });
 }
 
-/// Shards, and one file per image as people have them.
-void make_copies(const IoData& io) {
+bool has_shards(const IoData& io) {
+  return std::any_of(fs::directory_iterator(io.folder), fs::directory_iterator(), [](const auto& entry) {
+    const std::string name = entry.path().filename().string();
+    return name.starts_with("images-") && name.ends_with(".tar");
+  });
+}
+
+/// Shards, and one file per image as people have them; the benchmark of formats makes those alone.
+void make_copies(const IoData& io, bool has_folder) {
   const auto images = data::open(io.tar());
-  Progress progress("making copies of it", "images", 2 * io.images);
+  Progress progress("making copies of it", "images", (has_folder ? 1 : 2) * io.images);
   const auto copy = [&](const std::string& path, const data::PackOptions& options) {
     data::pack(images, path, options, [&](std::int64_t count) { progress.add(count); });
   };
@@ -85,7 +94,7 @@ void make_copies(const IoData& io) {
   shards.shard_samples = (io.images + IoData::kShards - 1) / IoData::kShards;
   folder.format = "folder";
   copy(io.tar(), shards);
-  copy(io.images_folder(), folder);
+  if (!has_folder) copy(io.images_folder(), folder);
 }
 
 void make_records(const IoData& io) {
@@ -113,22 +122,41 @@ void read_through(const std::string& path) {
 
 }  // namespace
 
+void check_samples(const std::string& source, std::int64_t wanted) {
+  const std::int64_t there = data::open(source)->size();
+  if (there == wanted) return;
+  fail(Fault::Usage, fmt::format("{} is of an earlier run and has {} samples, not {}; name another --folder, or remove "
+                                 "this one",
+                                 source, there, wanted));
+}
+
+void warm(const std::vector<std::string>& sources) {
+  for (const auto& source : sources) {
+    for (const auto& path : data::expand(source)) {
+      if (const auto index = data::index_file_of(path); !index.empty()) read_through(index);
+      if (!fs::is_directory(path)) {
+        read_through(path);
+        continue;
+      }
+      for (const auto& file : fs::recursive_directory_iterator(path)) {
+        if (file.is_regular_file()) read_through(file.path());
+      }
+    }
+  }
+}
+
 void IoData::prepare_sources() const {
   fs::create_directories(folder);
-  if (!fs::exists(tar())) make_images(*this);
-  if (!fs::exists(npy())) make_records(*this);
+  fs::exists(tar()) ? check_samples(tar(), images) : make_images(*this);
+  fs::exists(npy()) ? check_samples(npy(), records) : make_records(*this);
 }
 
 void IoData::prepare() const {
   prepare_sources();
-  if (!fs::exists(images_folder())) make_copies(*this);
-  warm();
-}
-
-void IoData::warm() const {
-  for (const auto& file : fs::recursive_directory_iterator(folder)) {
-    if (file.is_regular_file()) read_through(file.path());
-  }
+  const bool has_folder = fs::exists(images_folder());
+  if (has_folder) check_samples(images_folder(), images);
+  has_folder&& has_shards(*this) ? check_samples(shards(), images) : make_copies(*this, has_folder);
+  warm({tar(), shards(), images_folder(), npy()});
 }
 
 }  // namespace lockstep::apps

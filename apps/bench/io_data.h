@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lockstep::apps {
 
@@ -26,12 +27,15 @@ struct IoData {
   std::string npy() const { return folder + "/records.npy"; }
   std::string record_files() const { return folder + "/records-npy"; }
 
-  /// Makes tar() and npy() where they are not there, saying so.
+  /// Makes tar() and npy() where they are not there, saying so. Fault::Usage if they are of other sizes.
   void prepare_sources() const;
-  /// And the copies that peers read. Then warm().
+  /// And the copies that peers read. Then all of them lie in the page cache.
   void prepare() const;
-  /// Reads all of the folder, so that it lies in the page cache.
-  void warm() const;
 };
+
+/// Fault::Usage unless a source, left by an earlier run, has so many samples.
+void check_samples(const std::string& source, std::int64_t wanted);
+/// Reads sources, as data::open() takes them, into the page cache: the folder may hold more, of others.
+void warm(const std::vector<std::string>& sources);
 
 }  // namespace lockstep::apps

@@ -34,18 +34,32 @@ struct Finding {
   std::string reason;
 };
 
+struct Opened {
+  data::DatasetPtr set;
+  bool taken = false;  // checksums, now
+  bool kept = true;
+};
+
 /// Takes the checksums of what is looked at for the first time: later looks are compared with that.
-bool take_missing_checksums(const Options& options) {
-  bool taken = false;
-  for (const auto& path : data::expand(options.from.source)) {
-    if (!std::filesystem::exists(path)) continue;  // a built-in set
-    taken = taken || data::index_file_of(path).empty();
-    auto index = data::index_of(path, options.from.open);
-    if (!index.checksums.empty()) continue;
-    data::take_checksums(path, index);
-    taken = true;
+Opened open_with_checksums(const Options& options) {
+  const auto paths = data::expand(options.from.source);
+  if (paths.size() == 1 && !std::filesystem::exists(paths[0]))  // a built-in set
+    return {data::open(options.from.source, options.from.open)};
+  Opened opened;
+  std::vector<data::Index> indices;
+  for (const auto& path : paths) {
+    auto index = data::kept_index_of(path, options.from.open);
+    if (!index) {
+      index = data::index_of(path, options.from.open);
+      const bool kept = index->checksums.empty() ? data::take_checksums(path, *index)
+                                                 : data::kept_index_of(path, options.from.open).has_value();
+      opened.taken = true;
+      opened.kept = opened.kept && kept;
+    }
+    indices.push_back(std::move(*index));
   }
-  return taken;
+  opened.set = data::join_files(paths, std::move(indices));
+  return opened;
 }
 
 /// Files that are longer or shorter than they were, by which no sample can be found any more.
@@ -77,14 +91,13 @@ void run(Options options) {
     fmt::print(stderr, "lockstep: if the change was meant, remove the index (.lsx)\n");
     end_with(exit_code::kFailed);
   }
-  const bool first_time = take_missing_checksums(options);
-  const auto set = data::open(options.from.source, options.from.open);
+  const auto [set, first_time, kept] = open_with_checksums(options);
   std::vector<Finding> findings;
   std::mutex mutex;
   std::atomic<std::int64_t> without = 0;
   {
     Progress progress("verifying", "samples", set->size());
-    data::on_threads(set->size(), [&](std::int64_t index, data::Sample& sample) {
+    data::on_threads(set->size(), [&, &set = set](std::int64_t index, data::Sample& sample) {
       try {
         if (!set->verify(index)) ++without;
         set->read(index, sample);
@@ -106,12 +119,17 @@ void run(Options options) {
     for (const auto& finding : findings) {
       corrupt.push_back({{"sample", finding.sample}, {"name", finding.name}, {"reason", finding.reason}});
     }
-    fmt::print("{}", json_text({{"samples", set->size()}, {"corrupt", corrupt}, {"checksums_taken_now", first_time}}));
+    fmt::print("{}", json_text({{"samples", set->size()},
+                                {"corrupt", corrupt},
+                                {"checksums_taken_now", first_time},
+                                {"checksums_kept", kept}}));
   } else {
     for (const auto& finding : findings) fmt::print("{}\n", finding.reason);
     const auto bad = findings.size();
     if (bad > 0)
       fmt::print("{} of {} samples are corrupt. If the change was meant, remove the index (.lsx)\n", bad, set->size());
+    else if (!kept)
+      fmt::print("{} samples can be read; there were no checksums yet, and they could not be kept\n", set->size());
     else if (first_time)
       fmt::print("{} samples; there were no checksums yet: they are kept from now on\n", set->size());
     else if (without > 0)

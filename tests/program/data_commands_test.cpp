@@ -190,6 +190,31 @@ TEST_F(DataCommands, VerifyNamesWhatWasCutOrIsNoImage) {
   EXPECT_TRUE(has(torn.output, "decoding ") && has(torn.output, "cat/one")) << torn.output;
 }
 
+TEST_F(DataCommands, VerifySaysWhenChecksumsCannotBeKept) {
+  std::ofstream(*this / "x.csv") << "a,b\n1,2\n3,4\n5,6\n";
+  std::ofstream(*this / "cache") << "no folder";
+  for (const std::string name : {"x.csv", "labels.npy"}) {
+    fs::create_directory(*this / (name + ".lsx"));  // also root cannot put a file there
+    const auto answer = run({"data", "verify", *this / name});
+    EXPECT_EQ(answer.code, 0) << answer.errors;
+    EXPECT_TRUE(has(answer.output, "could not be kept")) << answer.output;
+    EXPECT_EQ(occurrences(answer.errors, "cannot be kept"), 1) << answer.errors;
+    EXPECT_EQ(json::parse(run({"data", "verify", *this / name, "--json"}).output)["checksums_kept"], false);
+  }
+}
+
+TEST_F(DataCommands, VerifyLooksAtTheChecksumsOfAnArchive) {
+  ASSERT_EQ(run({"pack", *this / "labels.npy", *this / "x.npz"}).code, 0);
+  fs::remove(*this / "x.npz.lsx");
+  std::fstream file(*this / "x.npz", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(64 + 128 + 41 * 8).put('x');
+  file.close();
+  const auto answer = run({"data", "verify", *this / "x.npz"});
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_TRUE(has(answer.errors, "x.npz") && has(answer.errors, "values.npy") && has(answer.errors, "crc32"))
+      << answer.errors;
+}
+
 TEST_F(DataCommands, SplitKeepsClassesAndRepeats) {
   const auto answer = run({"data", "split", *this / "labels.npy", *this / "p.npy", "--parts", "train=0.8,test=0.2",
                            "--stratify", "values", "--json"});
@@ -296,6 +321,32 @@ TEST_F(DataCommands, BenchReportsBothWorkloads) {
     EXPECT_GT(row["samples_per_s"], 0.0);
     EXPECT_TRUE(row.contains("peak_pss_bytes"));
   }
+}
+
+TEST_F(DataCommands, BenchRefusesDataOfAnotherSize) {
+  const auto bench = [&](const std::string& what, const std::string& images, const std::string& records) {
+    std::vector<std::string> command = {"bench",   what, "--images", images, "--records", records,
+                                        "--batch", "4",  "--rounds", "1",    "--folder",  *this / "io"};
+    if (what == "io") command.insert(command.end(), {"--peers", "none"});
+    return run(command);
+  };
+  ASSERT_EQ(bench("formats", "12", "30").code, 0);
+  ASSERT_EQ(bench("io", "12", "30").code, 0);
+  ASSERT_EQ(bench("io", "12", "30").code, 0);
+  for (const std::string what : {"formats", "io"}) {
+    const auto images = bench(what, "13", "30"), records = bench(what, "12", "31");
+    EXPECT_EQ(images.code, 2);
+    EXPECT_TRUE(has(images.errors, "images.tar is of an earlier run and has 12 samples, not 13; name another --folder"))
+        << images.errors;
+    EXPECT_EQ(records.code, 2);
+    EXPECT_TRUE(has(records.errors, "records.npy is of an earlier run and has 30 samples, not 31")) << records.errors;
+  }
+  // A copy that is of another size than its source.
+  fs::remove(*this / "io/records.npz");
+  ASSERT_EQ(run({"pack", *this / "labels.npy", *this / "io/records.npz"}).code, 0);
+  const auto copy = bench("formats", "12", "30");
+  EXPECT_EQ(copy.code, 2);
+  EXPECT_TRUE(has(copy.errors, "records.npz is of an earlier run and has 90 samples, not 30")) << copy.errors;
 }
 
 TEST_F(DataCommands, BenchReportsEveryFormat) {

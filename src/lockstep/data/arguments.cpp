@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,10 +37,8 @@ double Arguments::number_of(const std::string& key, const std::string& text, dou
   // Written so that what is no number (nan) fails it too.
   const bool inside = value >= lowest && value <= highest;
   if (code != std::errc() || stop != end || !inside) {
-    const bool bounded = std::isfinite(lowest) && std::isfinite(highest);
     fail(Fault::Usage,
-         fmt::format("'{}' of {} is '{}', {}", key, owner_, text,
-                     bounded ? fmt::format("expected a number from {} to {}", lowest, highest) : "not a number"));
+         fmt::format("'{}' of {} is '{}', expected a number from {} to {}", key, owner_, text, lowest, highest));
   }
   return value;
 }
@@ -62,12 +59,12 @@ std::string Arguments::get(const std::string& key, const std::string& fallback) 
   return text == nullptr ? fallback : *text;
 }
 
-std::vector<double> Arguments::get(const std::string& key, const std::vector<double>& fallback) {
+std::vector<double> Arguments::get(const std::string& key, const std::vector<double>& fallback, double lowest,
+                                   double highest) {
   const std::string* text = find(key);
   if (text == nullptr) return fallback;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<double> numbers;
-  for (const auto& part : split(*text, ',')) numbers.push_back(number_of(key, part, -kInfinity, kInfinity));
+  for (const auto& part : split(*text, ',')) numbers.push_back(number_of(key, part, lowest, highest));
   return numbers;
 }
 

@@ -22,11 +22,10 @@ class Arguments {
   std::int64_t get(const std::string& key, std::int64_t fallback,
                    std::int64_t lowest = std::numeric_limits<std::int64_t>::min(),
                    std::int64_t highest = std::numeric_limits<std::int64_t>::max());
-  double get(const std::string& key, double fallback, double lowest = -std::numeric_limits<double>::infinity(),
-             double highest = std::numeric_limits<double>::infinity());
+  double get(const std::string& key, double fallback, double lowest, double highest);
   std::string get(const std::string& key, const std::string& fallback);
   /// "0.5,0.5,0.5"
-  std::vector<double> get(const std::string& key, const std::vector<double>& fallback);
+  std::vector<double> get(const std::string& key, const std::vector<double>& fallback, double lowest, double highest);
   /// Fault::Usage if a key was given that nobody asked for; proposes the nearest.
   void finish() const;
 

@@ -76,6 +76,7 @@ class Divided final : public Dataset {
   std::int64_t size() const noexcept override { return whole_->size(); }
   void read(std::int64_t index, Sample& sample) const override { whole_->read(index, sample); }
   void prefetch(std::int64_t index) const noexcept override { whole_->prefetch(index); }
+  void bring_in(std::int64_t index, Scratch& scratch) const override { whole_->bring_in(index, scratch); }
   std::string name(std::int64_t index) const override { return whole_->name(index); }
   std::string key(std::int64_t index) const override { return whole_->key(index); }
   bool verify(std::int64_t index) const override { return whole_->verify(index); }

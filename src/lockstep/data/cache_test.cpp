@@ -1,6 +1,9 @@
 #include "lockstep/data/cache.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -296,6 +299,60 @@ TEST(Cluster, LoadersEndTogetherAtAnyMoment) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10 * world.rank()));
     });
   }
+}
+
+/// Remembers what is brought in, and whether samples are made by who only reads ahead.
+class Watched final : public Dataset {
+ public:
+  const Schema& schema() const noexcept override { return schema_; }
+  std::int64_t size() const noexcept override { return 100; }
+  void read(std::int64_t, Sample& sample) const override {
+    std::array<char, 16> thread{};
+    pthread_getname_np(pthread_self(), thread.data(), thread.size());
+    if (std::string_view(thread.data()) == "lockstep-ahead") made_ahead = true;
+    sample.clear(1);
+    sample.values[0] = {sample.scratch.take(1), {1}, false};
+  }
+  void bring_in(std::int64_t index, Scratch&) const override {
+    const std::lock_guard lock(mutex_);
+    brought_in_.push_back(index);
+  }
+  std::string name(std::int64_t index) const override { return std::to_string(index); }
+  const Holders* holders() const noexcept override { return &holders_; }
+  std::vector<std::int64_t> brought_in() const {
+    const std::lock_guard lock(mutex_);
+    return brought_in_;
+  }
+  mutable std::atomic<bool> made_ahead = false;
+
+ private:
+  Schema schema_ = {{"x", Encoding::Values, c10::ScalarType::Byte, {}}};
+  Holders holders_ = {100, 1};
+  mutable std::mutex mutex_;
+  mutable std::vector<std::int64_t> brought_in_;
+};
+
+TEST(Cluster, BytesAreBroughtInAsTheyAreWantedAndNoSampleIsMadeTwice) {
+  const auto source = std::make_shared<Watched>();
+  comm::run_ranks(1, [&](Communicator& world) {
+    const auto group = world.duplicate();
+    LoaderOptions options;
+    options.batch = 9;
+    options.share = {0, 1, 1};
+    options.exchange = group.get();
+    options.start = {0, 60};
+    OrderOptions how;
+    how.samples = 100;
+    Loader loader(transformed(source, {"one_hot x classes=256"}), make_order("sequential", how), options);
+    for (int i = 0; i < 1000 && source->brought_in().size() < 100; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    loader.next();
+  });
+  std::vector<std::int64_t> wanted(100);
+  std::iota(wanted.begin(), wanted.begin() + 40, 60);
+  std::iota(wanted.begin() + 40, wanted.end(), 0);
+  EXPECT_EQ(source->brought_in(), wanted);
+  EXPECT_FALSE(source->made_ahead);
 }
 
 /// Throws what nobody foresaw.

@@ -25,6 +25,9 @@ class Dataset {
   virtual void read(std::int64_t index, Sample& sample) const = 0;
   /// A hint that it will be read next.
   virtual void prefetch(std::int64_t) const noexcept {}
+  /// Waits until its bytes are where read() finds them soonest (a cache), and makes no values of them: for who reads
+  /// ahead. Default: they are there.
+  virtual void bring_in(std::int64_t, Scratch&) const {}
   /// Where it lies, for messages: "train.tar: sample 17 'n0123' at byte 51200".
   virtual std::string name(std::int64_t index) const = 0;
   /// What the source itself calls it ("n0123"); else its number.

@@ -70,15 +70,26 @@ Exchange::~Exchange() {
 
 void Exchange::read_ahead(Position start) const {
   pthread_setname_np(pthread_self(), "lockstep-ahead");
-  Sample sample;
-  for (std::int64_t position = start.sample; position < order_.length() && !stopping_; ++position) {
-    const std::int64_t id = order_.at(start.epoch, position);
-    if (holders_.holder_of(id) != group_.rank()) continue;
-    try {
-      dataset_.read(id, sample);
-    } catch (...) {  // who wants it will be told
+  const HeldSamples held = holders_.held_by(group_.rank());
+  std::vector<bool> seen(static_cast<std::size_t>(held.end - held.first));
+  auto left = seen.size();
+  Scratch scratch;
+  const auto read_epoch = [&](std::int64_t epoch, std::int64_t from) {
+    for (std::int64_t position = from; position < order_.length() && left > 0 && !stopping_; ++position) {
+      const std::int64_t id = order_.at(epoch, position);
+      if (id < held.first || id >= held.end) continue;
+      const auto place = static_cast<std::size_t>(id - held.first);
+      if (seen[place]) continue;
+      seen[place] = true;
+      --left;
+      try {
+        dataset_.bring_in(id, scratch);
+      } catch (...) {  // who wants it will be told
+      }
     }
-  }
+  };
+  read_epoch(start.epoch, start.sample);
+  read_epoch(start.epoch + 1, 0);  // what came before the start, in the order in which it is wanted next
 }
 
 at::Tensor Exchange::memory_for(std::size_t bytes) const {

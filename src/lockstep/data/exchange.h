@@ -26,7 +26,8 @@ namespace lockstep::data {
 class Exchange {
  public:
   /// All ranks of `group` together; `dataset` must be one that says who holds what. What this rank holds is read from
-  /// the disk meanwhile, in the order in which it is wanted from `start` on.
+  /// the disk meanwhile, in the order in which it is wanted from `start` on: to the end of that epoch and in the next
+  /// one.
   Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share, Position start);
   ~Exchange();
 

@@ -62,6 +62,9 @@ class Format {
 
   /// Whether a folder still holds what the scan saw; files are looked after by the caller.
   virtual bool unchanged(const std::string&, const Index&) const { return true; }
+  /// Fault::Data if checksums that the format keeps itself say that bytes changed, of those that neither scan()
+  /// nor decode() looks at. Reads all of them.
+  virtual void check_own_checksums(const std::string&) const {}
   /// Of several sources that are read as one. Default: they must be equal.
   virtual Schema common_schema(const std::vector<Schema>& schemas) const;
 

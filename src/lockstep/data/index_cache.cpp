@@ -103,18 +103,21 @@ std::optional<Index> kept(const std::string& file, bool with_checksums) {
   }
 }
 
-void keep(const std::string& path, const Index& index) {
+bool keep(const std::string& path, const Index& index) {
   const std::string bytes = index.serialize() + index.serialize_checksums();
   try {
-    return write_whole(beside(path), bytes);
+    write_whole(beside(path), bytes);
+    return true;
   } catch (const Error&) {  // a folder of somebody else
   }
   try {
     const std::string file = in_cache(cache_folder(), path);
     fs::create_directories(fs::path(file).parent_path());
     write_whole(file, bytes);
+    return true;
   } catch (const std::exception& error) {
     log().warn("the index of {} cannot be kept, so every run scans it anew: {}", path, error.what());
+    return false;
   }
 }
 
@@ -144,15 +147,19 @@ std::string index_file_of(const std::string& path) {
   return {};
 }
 
-Index index_of(const std::string& path, const OpenOptions& options) {
+std::optional<Index> kept_index_of(const std::string& path, const OpenOptions& options) {
   check_can_read(path);
   const std::string format = format_of(path, options.format);
   // Both places: one beside the data that somebody else keeps may be old, and the one in the cache not.
   for (const auto& file : places_of(path)) {
-    if (auto index = kept(file, options.checksums); index && fresh(path, *index, format, options))
-      return std::move(*index);
+    if (auto index = kept(file, options.checksums); index && fresh(path, *index, format, options)) return index;
   }
-  Index index = scanned(path, format, options);
+  return std::nullopt;
+}
+
+Index index_of(const std::string& path, const OpenOptions& options) {
+  if (auto index = kept_index_of(path, options)) return std::move(*index);
+  Index index = scanned(path, format_of(path, options.format), options);
   // Arrays are found without a scan; their checksums wait until somebody asks for them.
   if (index.only_arrays()) return index;
   take_checksums(path, index);
@@ -177,8 +184,13 @@ std::vector<std::string> files_of_other_size(const std::string& path) {
   return found;
 }
 
-void take_checksums(const std::string& path, Index& index) {
+bool take_checksums(const std::string& path, Index& index) {
   const profile::Span span("checksums");
+  try {
+    format_named(index.format).check_own_checksums(path);
+  } catch (Error& error) {
+    throw error.during("taking the checksums of " + path);
+  }
   const StoredDataset dataset(path, index);
   std::vector<std::uint64_t> checksums(static_cast<std::size_t>(index.samples));
   on_threads(index.samples, [&](std::int64_t number, Sample& sample) {
@@ -187,7 +199,7 @@ void take_checksums(const std::string& path, Index& index) {
   index.checksums = std::move(checksums);
   // Only of an index that is kept: an array that is opened should cost a shared disk its head alone.
   for (auto& file : index.files) file.fingerprint = fingerprint(folder_of(path), file);
-  keep(path, index);
+  return keep(path, index);
 }
 
 }  // namespace lockstep::data

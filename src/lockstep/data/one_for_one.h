@@ -16,6 +16,7 @@ class OneForOne : public Dataset {
   explicit OneForOne(DatasetPtr source) : source_(std::move(source)) {}
   std::int64_t size() const noexcept final { return source_->size(); }
   void prefetch(std::int64_t index) const noexcept final { source_->prefetch(index); }
+  void bring_in(std::int64_t index, Scratch& scratch) const final { source_->bring_in(index, scratch); }
   std::string name(std::int64_t index) const final { return source_->name(index); }
   std::string key(std::int64_t index) const final { return source_->key(index); }
   bool verify(std::int64_t index) const final { return source_->verify(index); }

@@ -152,6 +152,31 @@ TEST(Order, BalancedDrawsEveryClassAlike) {
   EXPECT_EQ(classes[2], 4096);
 }
 
+TEST(Order, MixTakesWeightsOfAnySize) {
+  OrderOptions options;
+  options.samples = 20;
+  options.length = 4096;
+  for (const double weight : {1e308, 1e-308}) {
+    options.groups = {{weight, 0, 10, {}}, {weight, 10, 10, {}}};
+    const auto samples = epoch_of(*make_order("mix", options), 0);
+    EXPECT_EQ(std::count_if(samples.begin(), samples.end(), [](auto sample) { return sample < 10; }), 2048) << weight;
+  }
+}
+
+TEST(Order, AWindowMayBeLargerThanAllBlocks) {
+  OrderOptions options;
+  options.samples = 1000;
+  options.lengths.assign(1000, 1);
+  for (const char* name : {"blocked", "by_length"}) {
+    for (const std::int64_t window : {std::int64_t{1} << 56, INT64_MAX}) {
+      options.block = 256;
+      options.window = window;
+      SCOPED_TRACE(name);
+      expect_all_once(epoch_of(*make_order(name, options), 0), 1000);
+    }
+  }
+}
+
 TEST(Order, RefusesWhatMakesNone) {
   OrderOptions options;
   EXPECT_THROW(make_order("shuffle", options), Error);

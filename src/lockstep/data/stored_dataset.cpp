@@ -126,6 +126,11 @@ void StoredDataset::prefetch(std::int64_t sample) const noexcept {
   }
 }
 
+void StoredDataset::bring_in(std::int64_t sample, Scratch& scratch) const {
+  scratch.clear();
+  for (std::size_t place = 0; place < index_.columns.size(); ++place) (void)bytes_of(place, sample, scratch);
+}
+
 std::string StoredDataset::key(std::int64_t sample) const {
   return index_.has_keys() ? std::string(index_.key(sample)) : std::to_string(sample);
 }

@@ -25,6 +25,7 @@ class StoredDataset final : public Dataset {
   std::int64_t size() const noexcept override { return index_.samples; }
   void read(std::int64_t sample, Sample& into) const override;
   void prefetch(std::int64_t sample) const noexcept override;
+  void bring_in(std::int64_t sample, Scratch& scratch) const override;
   std::string name(std::int64_t sample) const override;
   std::string key(std::int64_t sample) const override;
   bool verify(std::int64_t sample) const override;

@@ -12,16 +12,17 @@ namespace lockstep::data {
 
 Pipeline::Pipeline(const Schema& input, const std::vector<std::string>& steps) : schema_(input) {
   for (const auto& step : steps) {
-    const auto words = split(step, ' ');
-    if (words.empty() || words[0].empty()) fail(Fault::Usage, "an empty transform");
+    auto words = split(step, ' ');
+    std::erase(words, "");  // one may write several blanks
+    if (words.empty()) fail(Fault::Usage, "an empty transform");
     const std::string& name = words[0];
     const bool names_field = words.size() > 1 && words[1].find('=') == std::string::npos;
     if (!names_field && schema_.size() != 1) {
       fail(Fault::Usage, fmt::format("'{}' does not say of which field: '{} {} …'", step, name, schema_.at(0).name));
     }
     const std::size_t place = names_field ? place_of(schema_, words[1]) : 0;
-    const std::size_t used = name.size() + (names_field ? 1 + words[1].size() : 0);
-    Arguments arguments(fmt::format("the transform '{}'", step), step.substr(used), ' ');
+    const std::vector<std::string> rest(words.begin() + (names_field ? 2 : 1), words.end());
+    Arguments arguments(fmt::format("the transform '{}'", step), join(rest, " "), ' ');
     auto transform = TransformRegistry::instance().at("transform", name)(schema_[place], arguments);
     arguments.finish();
     schema_[place] = transform->output();

@@ -21,6 +21,10 @@ class View : public Dataset {
     const auto [dataset, place] = locate(index);
     dataset->prefetch(place);
   }
+  void bring_in(std::int64_t index, Scratch& scratch) const final {
+    const auto [dataset, place] = locate(index);
+    dataset->bring_in(place, scratch);
+  }
   std::string name(std::int64_t index) const final {
     const auto [dataset, place] = locate(index);
     return dataset->name(place);

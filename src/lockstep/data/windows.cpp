@@ -17,6 +17,8 @@
 namespace lockstep::data {
 namespace {
 
+constexpr const char *kSegment = "segment", *kPosition = "position";
+
 /// Values [begin, begin + count) of a sample, from place `start` of all windows on.
 struct Piece {
   std::int64_t sample;
@@ -60,6 +62,12 @@ std::vector<Piece> best_fit(const std::vector<std::int64_t>& lengths, std::int64
   return pieces;
 }
 
+/// The last that was read: those windows that a long sample is cut into come one behind the other.
+struct SourceSample {
+  std::int64_t number = -1;
+  Sample sample;
+};
+
 class Windows final : public Dataset {
  public:
   Windows(DatasetPtr source, const WindowOptions& options)
@@ -67,6 +75,11 @@ class Windows final : public Dataset {
     const Field& field = source_->schema()[place_];
     const bool row = field.encoding == Encoding::Values && field.shape.size() == 1;
     if (!row) fail(Fault::Usage, fmt::format("{} cannot be packed into windows: it is no row of values", field.text()));
+    if (field.name == kSegment || field.name == kPosition) {
+      fail(Fault::Usage, fmt::format("{} cannot be packed into windows: they have a field of that name themselves; "
+                                     "rename it in the source",
+                                     field.text()));
+    }
     if (length_ < 1) fail(Fault::Usage, fmt::format("a window of {} values", length_));
     element_ = c10::elementSize(field.type);
     padding_ = bytes_of(options.padding, field);
@@ -81,8 +94,8 @@ class Windows final : public Dataset {
     const Piece& last = pieces_.back();
     windows_ = (last.start + last.count + length_ - 1) / length_;
     schema_ = {{field.name, Encoding::Values, field.type, {length_}},
-               {"segment", Encoding::Values, c10::ScalarType::Int, {length_}},
-               {"position", Encoding::Values, c10::ScalarType::Int, {length_}}};
+               {kSegment, Encoding::Values, c10::ScalarType::Int, {length_}},
+               {kPosition, Encoding::Values, c10::ScalarType::Int, {length_}}};
   }
 
   const Schema& schema() const noexcept override { return schema_; }
@@ -98,14 +111,14 @@ class Windows final : public Dataset {
     std::fill(positions.begin(), positions.end(), 0);
 
     const std::int64_t begin = index * length_, end = begin + length_;
-    const auto inner = samples_.borrow();
+    const auto source = samples_.borrow();
     std::int32_t segment = 0;
     for (auto piece = first_in(begin); piece != pieces_.end() && piece->start < end; ++piece) {
       const std::int64_t from = std::max(begin, piece->start), to = std::min(end, piece->start + piece->count);
       if (from >= to) continue;
       const auto at = static_cast<std::size_t>(from - begin), many = static_cast<std::size_t>(to - from);
-      source_->read(piece->sample, *inner);
-      copy(inner->values[place_], piece->begin + from - piece->start, values.subspan(at * element_, many * element_));
+      copy(value_of(piece->sample, *source), piece->begin + from - piece->start,
+           values.subspan(at * element_, many * element_));
       std::fill_n(segments.begin() + static_cast<std::ptrdiff_t>(at), many, ++segment);
       std::iota(positions.begin() + static_cast<std::ptrdiff_t>(at),
                 positions.begin() + static_cast<std::ptrdiff_t>(at + many), 0);
@@ -133,6 +146,14 @@ class Windows final : public Dataset {
     return {static_cast<const char*>(as_field.const_data_ptr()), c10::elementSize(field.type)};
   }
 
+  const Value& value_of(std::int64_t number, SourceSample& last) const {
+    if (last.number != number) {
+      last.number = -1;
+      source_->read(number, last.sample);
+      last.number = number;
+    }
+    return last.sample.values[place_];
+  }
   std::span<std::int32_t> numbers(Scratch& scratch) const {
     const auto memory = scratch.take(static_cast<std::size_t>(length_) * sizeof(std::int32_t));
     return {reinterpret_cast<std::int32_t*>(memory.data()), static_cast<std::size_t>(length_)};
@@ -160,7 +181,7 @@ class Windows final : public Dataset {
   std::vector<Piece> pieces_;  // by start
   std::int64_t windows_ = 0;
   Schema schema_;
-  mutable Pool<Sample> samples_;
+  mutable Pool<SourceSample> samples_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "lockstep/data/lengths.h"
+#include "lockstep/data/one_for_one.h"
 #include "lockstep/data/order.h"
 #include "lockstep/data/testing.h"
 #include "lockstep/data/transformed.h"
@@ -90,7 +91,36 @@ TEST_F(Windows, HoldEveryValueOnce) {
   }
 }
 
+/// Counts what is read of another.
+class Counted final : public OneForOne {
+ public:
+  using OneForOne::OneForOne;
+  const Schema& schema() const noexcept override { return source().schema(); }
+  void read(std::int64_t index, Sample& sample) const override {
+    ++reads;
+    source().read(index, sample);
+  }
+  mutable std::int64_t reads = 0;
+};
+
+TEST_F(Windows, ReadALongSampleOnce) {
+  const auto samples = std::make_shared<Counted>(lines(std::string(1000, 'a') + "\n" + std::string(1001, 'b') + "\n"));
+  for (const bool whole : {false, true}) {
+    const auto set = packed_windows(samples, {.length = 10, .whole = whole});
+    samples->reads = 0;
+    std::int64_t letters = 0;
+    for (std::int64_t i = 0; i < set->size(); ++i) {
+      for (const auto value : window(*set, i).values) letters += value == 'b';
+    }
+    EXPECT_EQ(letters, 1001);
+    EXPECT_EQ(samples->reads, 2);
+  }
+}
+
 TEST_F(Windows, SayWhatTheyCannotHold) {
+  const auto positions = transformed(open(folder_.write("p.csv", "position\nabc\nde f\n")), {"tokenise position"});
+  EXPECT_TRUE(has(message_of([&] { packed_windows(positions, {.length = 4}); }, Fault::Usage),
+                  "position: int32[?] cannot be packed into windows: they have a field of that name"));
   const auto text = open(folder_.write("x.txt", "abc\n"));
   EXPECT_TRUE(has(message_of([&] { packed_windows(text, {.length = 4}); }, Fault::Usage), "no row of values"));
   EXPECT_TRUE(has(message_of([&] { packed_windows(lines("abc\n"), {.length = 0}); }, Fault::Usage), "0 values"));

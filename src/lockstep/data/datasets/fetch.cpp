@@ -41,10 +41,19 @@ fs::path folder_of(const NamedSource& named) { return fs::path(cache_path()) / "
 
 std::string last_name(const SourceFile& file) { return fs::path(file.path).filename().string(); }
 
-bool is_complete(const NamedSource& named) {
+/// `set` is the one that is asked for: a source may have several.
+bool is_complete(const NamedSource& named, const std::string& set) {
   const auto& files = named.source.files;
-  return std::all_of(files.begin(), files.end(),
-                     [&](const auto& file) { return fs::exists(folder_of(named) / last_name(file)); });
+  return std::all_of(files.begin(), files.end(), [&](const auto& file) {
+    std::error_code error;
+    const bool there = fs::exists(folder_of(named) / last_name(file), error);
+    if (error) {
+      fail(Fault::Io, fmt::format("cannot look for {} in the cache folder {}: {}; set XDG_CACHE_HOME to a folder that "
+                                  "you can read and write",
+                                  set, cache_path(), error.message()));
+    }
+    return there;
+  });
 }
 
 /// A folder of our own beside the one to be made, so that it only has to be renamed.
@@ -126,12 +135,12 @@ void collect(const DataSource& source, const fs::path& unpacked, const fs::path&
   }
 }
 
-void put_in_place(const fs::path& kept, const NamedSource& named) {
+void put_in_place(const fs::path& kept, const NamedSource& named, const std::string& set) {
   std::error_code error;
-  if (!is_complete(named)) fs::remove_all(folder_of(named), error);
+  if (!is_complete(named, set)) fs::remove_all(folder_of(named), error);
   fs::rename(kept, folder_of(named), error);
   // Somebody else may have been quicker, with the same files.
-  if (error && !is_complete(named)) fail_errno("cannot make " + folder_of(named).string(), error.value());
+  if (error && !is_complete(named, set)) fail_errno("cannot make " + folder_of(named).string(), error.value());
 }
 
 }  // namespace
@@ -145,11 +154,11 @@ std::vector<std::string> fetchable_sets() {
   return sets;
 }
 
-bool is_fetched(const std::string& set) { return is_complete(source_of(set)); }
+bool is_fetched(const std::string& set) { return is_complete(source_of(set), set); }
 
 std::string fetched_folder(const std::string& set) {
   const NamedSource named = source_of(set);
-  if (!is_complete(named)) {
+  if (!is_complete(named, set)) {
     fail(Fault::Usage, fmt::format("{} is not on this machine; fetch it with: lockstep data get {}", set, set));
   }
   return folder_of(named).string();
@@ -157,7 +166,7 @@ std::string fetched_folder(const std::string& set) {
 
 void fetch_dataset(const std::string& set) {
   const NamedSource named = source_of(set);
-  if (is_complete(named)) return;
+  if (is_complete(named, set)) return;
   const profile::Span span("fetch data");
   cache_folder();  // says so if it cannot be made
   try {
@@ -171,7 +180,7 @@ void fetch_dataset(const std::string& set) {
     unpack_all(downloads, unpacked);
     if (named.source.prepare) named.source.prepare(unpacked);
     collect(named.source, unpacked, kept);
-    put_in_place(kept, named);
+    put_in_place(kept, named, set);
   } catch (const fs::filesystem_error& error) {
     fail(Fault::Io, fmt::format("cannot fetch {}: {}", set, error.what()));
   } catch (Error& error) {

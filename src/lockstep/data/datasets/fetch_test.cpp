@@ -58,6 +58,16 @@ class Fetch : public testing::Test {
   EnvironmentVariable cache_{"XDG_CACHE_HOME", folder_ / "cache"};
 };
 
+TEST_F(Fetch, NamesTheCacheThatCannotBeRead) {
+  fs::create_symlink("cache", folder_ / "cache");  // a link to itself, which also root cannot read
+  for (const std::string set : {"test-quiet", "test-loud"}) {
+    const auto message = message_of([&] { fetched_folder(set); }, Fault::Io);
+    EXPECT_TRUE(has(message, "cannot look for " + set + " in the cache folder " + cache_path()) &&
+                has(message, "XDG_CACHE_HOME"))
+        << message;
+  }
+}
+
 TEST_F(Fetch, BringsTheFilesAndNothingElse) {
   npm_gives("hello");
   EXPECT_FALSE(is_fetched("test-loud"));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/data/decompress.h"
+#include "lockstep/data/index_cache.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/testing.h"
 #include "lockstep/data/zip_directory.h"
@@ -135,6 +136,24 @@ TEST_P(NpzWritten, IsReadByNumPy) {
 
 INSTANTIATE_TEST_SUITE_P(Compressions, NpzWritten, testing::Values("", "deflate"),
                          [](const auto& tested) { return *tested.param == 0 ? "Stored" : "Deflated"; });
+
+TEST(Npz, StoredArraysAreCheckedWhenChecksumsAreTaken) {
+  const Folder folder;
+  {
+    ZipFile archive(folder / "x.npz");
+    put(archive, "x.npy", npy_of<std::int64_t>(ScalarType::Long, {3}, {1, 2, 3}));
+    put(archive, "y.npy", npy_of<std::int64_t>(ScalarType::Long, {3}, {4, 5, 6}));
+    archive.finish();
+  }
+  Index good = index_of(folder / "x.npz", {});
+  EXPECT_TRUE(take_checksums(folder / "x.npz", good));
+  std::string bytes = contents(folder / "x.npz");
+  bytes[bytes.find(std::string("\5\0\0\0\0\0\0\0", 8))] ^= 1;
+  const std::string path = folder.write("flipped.npz", bytes);
+  Index index = index_of(path, {});  // opening reads the heads alone
+  const std::string message = message_of([&] { take_checksums(path, index); });
+  EXPECT_TRUE(has(message, path) && has(message, "member 'y.npy'") && has(message, "crc32")) << message;
+}
 
 TEST(Npz, RefusesFieldsThatAreNoArrays) {
   const Folder folder;

@@ -198,7 +198,8 @@ std::shared_ptr<arrow::Field> column_of(const Field& field) {
   if (field.encoding == Encoding::Text) return arrow::field(field.name, arrow::utf8());
   if (field.encoding != Encoding::Values) return arrow::field(field.name, arrow::binary());
   const auto type = arrow_type(field.type);
-  if (!type || !field.fixed() || field.elements() > INT32_MAX) {
+  // A list of no elements is written by Arrow, and then read by nobody.
+  if (!type || !field.fixed() || field.elements() == 0 || field.elements() > INT32_MAX) {
     fail(Fault::Usage, fmt::format("Parquet cannot hold {}; use tar or tfrecord", field.text()));
   }
   if (field.shape.empty()) return arrow::field(field.name, type, false);

@@ -128,7 +128,19 @@ TEST(Parquet, NamesWhatItCannotHold) {
   const auto& format = format_named("parquet");
   const Schema ragged = {{"x", Encoding::Values, c10::ScalarType::Float, {-1}}};
   EXPECT_TRUE(has(message_of([&] { format.write(folder / "x.parquet", ragged, {}); }, Fault::Usage), "float32[?]"));
+  const Schema no_width = {{"x", Encoding::Values, c10::ScalarType::Double, {0}}};
+  EXPECT_TRUE(has(message_of([&] { format.write(folder / "x.parquet", no_width, {}); }, Fault::Usage), "float64[0]"));
   EXPECT_TRUE(has(message_of([&] { format.write(folder / "x.parquet", {}, {"lzma", 1}); }, Fault::Usage), "'lzma'"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "")) << "what was not finished is left behind";
+}
+
+TEST(Parquet, AFullDiskIsNamed) {
+  const Folder folder;
+  const std::string path = folder / "x.parquet";
+  const rlimit before = limit_file_size(500);
+  const std::string message = message_of([&] { write_samples(path, all_fields(), 1500, {}); }, Fault::Io);
+  limit_file_size(before.rlim_cur);
+  EXPECT_TRUE(has(message, "cannot write " + path + ": File too large; make room")) << message;
   EXPECT_TRUE(std::filesystem::is_empty(folder / "")) << "what was not finished is left behind";
 }
 

@@ -7,11 +7,13 @@
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>
+#include <arrow/util/io_util.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <parquet/arrow/writer.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/data/aside_path.h"
 #include "lockstep/data/formats/parquet_arrays.h"
 
@@ -40,7 +42,7 @@ parquet::Compression::type compression_named(const std::string& name) {
 class ParquetWriter final : public Writer {
  public:
   ParquetWriter(const std::string& path, Schema schema, const WriteOptions& options)
-      : schema_(std::move(schema)), group_rows_(rows_of_group(schema_)), aside_(path) {
+      : path_(path), schema_(std::move(schema)), group_rows_(rows_of_group(schema_)), aside_(path) {
     arrow::FieldVector columns;
     for (const auto& field : schema_) columns.push_back(column_of(field));
     const auto kept = arrow::key_value_metadata({kSchemaKey}, {to_json(schema_).dump()});
@@ -53,11 +55,11 @@ class ParquetWriter final : public Writer {
     if (options.level >= 0) properties.compression_level(options.level);
     const auto stored = parquet::ArrowWriterProperties::Builder().store_schema()->build();
     auto file = arrow::io::FileOutputStream::Open(aside_.path());
-    check(file.status());
+    check_written(file.status());
     file_ = *file;
     auto writer =
         parquet::arrow::FileWriter::Open(*columns_, arrow::default_memory_pool(), file_, properties.build(), stored);
-    check(writer.status());
+    check_written(writer.status());
     writer_ = std::move(*writer);
   }
 
@@ -70,20 +72,26 @@ class ParquetWriter final : public Writer {
 
   void finish() override {
     flush();
-    check(writer_->Close());
-    check(file_->Close());
+    check_written(writer_->Close());
+    check_written(file_->Close());
     aside_.commit();
   }
 
  private:
+  /// Arrow's own words name neither the file nor the reason.
+  void check_written(const arrow::Status& status) const {
+    if (const int error = arrow::internal::ErrnoFromStatus(status); error != 0) fail_to_write(path_, error);
+    check(status);
+  }
   void flush() {
     if (waiting_ == 0) return;
     arrow::ArrayVector arrays(builders_.size());
     for (std::size_t place = 0; place < builders_.size(); ++place) check(builders_[place]->Finish(&arrays[place]));
-    check(writer_->WriteTable(*arrow::Table::Make(columns_, arrays, waiting_), waiting_));
+    check_written(writer_->WriteTable(*arrow::Table::Make(columns_, arrays, waiting_), waiting_));
     waiting_ = 0;
   }
 
+  std::string path_;
   Schema schema_;
   std::int64_t group_rows_;
   AsidePath aside_;

@@ -20,7 +20,6 @@ class ByLength final : public Order {
   explicit ByLength(const OrderOptions& options)
       : sorted_(static_cast<std::size_t>(options.samples)),
         block_(static_cast<std::uint64_t>(options.block)),
-        window_(static_cast<std::uint64_t>(options.window) * block_),
         seed_(options.seed) {
     if (static_cast<std::int64_t>(options.lengths.size()) != options.samples) {
       fail(Fault::Usage, fmt::format("the order by_length needs the length of each of {} samples, not of {}",
@@ -34,6 +33,7 @@ class ByLength final : public Order {
     });
     blocks_ = (sorted_.size() + block_ - 1) / block_;
     missing_ = blocks_ * block_ - sorted_.size();
+    window_ = std::min(static_cast<std::uint64_t>(options.window), blocks_) * block_;
   }
 
   std::int64_t length() const noexcept override { return static_cast<std::int64_t>(sorted_.size()); }
@@ -58,10 +58,10 @@ class ByLength final : public Order {
  private:
   std::vector<std::int64_t> sorted_;  // samples, by length
   std::uint64_t block_;
-  std::uint64_t window_;  // in samples
   std::uint64_t seed_;
   std::uint64_t blocks_ = 0;
   std::uint64_t missing_ = 0;  // from the short block
+  std::uint64_t window_ = 0;   // in samples
 };
 
 const OrderRegistry::Add registered{"by_length", "Shuffled, with samples of like length together",

@@ -20,18 +20,21 @@ class Mix final : public Order {
   explicit Mix(const OrderOptions& options) : groups_(options.groups), seed_(options.seed) {
     if (groups_.empty()) fail(Fault::Usage, "nothing to mix: name groups of samples and their weights");
     std::int64_t all = 0;
-    double before = 0;
+    double largest = 0;
     for (const auto& group : groups_) {
       if (!(group.weight > 0) || !std::isfinite(group.weight)) {
         fail(Fault::Usage, fmt::format("the weight {} is not a positive number", group.weight));
       }
       if (group.size() == 0) fail(Fault::Usage, "a group without samples cannot be mixed in");
       all += group.size();
-      before += group.weight;
+      largest = std::max(largest, group.weight);
     }
+    // By the largest first: the sum of weights that are finite need not be.
+    double sum = 0;
+    for (const auto& group : groups_) sum += group.weight / largest;
     length_ = options.length > 0 ? options.length : all;
     weights_.push_back(0);
-    for (const auto& group : groups_) weights_.push_back(weights_.back() + group.weight / before);
+    for (const auto& group : groups_) weights_.push_back(weights_.back() + group.weight / largest / sum);
   }
 
   std::int64_t length() const noexcept override { return length_; }

@@ -8,7 +8,7 @@ namespace {
 
 class Flip final : public Transform {
  public:
-  Flip(const Field& input, Arguments& arguments) : field_(input), chance_(arguments.get("chance", 0.5)) {
+  Flip(const Field& input, Arguments& arguments) : field_(input), chance_(arguments.get("chance", 0.5, 0, 1)) {
     check_pixels(input, "flip");
   }
   Field output() const override { return field_; }

@@ -9,6 +9,9 @@
 namespace lockstep::data {
 namespace {
 
+/// Pixels are from 0 to 1: what is beyond is a slip, and further on no float.
+constexpr double kMost = 1e6;
+
 class Normalise final : public Transform {
  public:
   Normalise(const Field& input, Arguments& arguments) : field_(input) {
@@ -18,8 +21,8 @@ class Normalise final : public Transform {
     check_pixels(input, "normalise");
     channels_ = input.shape.size() == 3 ? input.shape[2] : 1;
     if (channels_ < 1) fail(Fault::Usage, fmt::format("{}: the number of channels must be known", input.text()));
-    const auto mean = arguments.get("mean", std::vector<double>{0});
-    const auto deviation = arguments.get("std", std::vector<double>{1});
+    const auto mean = arguments.get("mean", std::vector<double>{0}, -kMost, kMost);
+    const auto deviation = arguments.get("std", std::vector<double>{1}, 1 / kMost, kMost);
     for (const auto* values : {&mean, &deviation}) {
       if (values->size() != 1 && static_cast<std::int64_t>(values->size()) != channels_) {
         fail(Fault::Usage, fmt::format("{} values for {} channels of {}", values->size(), channels_, input.text()));
@@ -29,7 +32,6 @@ class Normalise final : public Transform {
     table_.resize(static_cast<std::size_t>(channels_));
     for (std::size_t channel = 0; channel < table_.size(); ++channel) {
       const double m = mean[mean.size() == 1 ? 0 : channel], s = deviation[deviation.size() == 1 ? 0 : channel];
-      if (s == 0) fail(Fault::Usage, "std=0 cannot be divided by");
       for (std::size_t byte = 0; byte < 256; ++byte) {
         table_[channel][byte] = static_cast<float>((static_cast<double>(byte) / 255 - m) / s);
       }

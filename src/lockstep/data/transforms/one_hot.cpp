@@ -9,11 +9,14 @@
 namespace lockstep::data {
 namespace {
 
+/// Every sample becomes a row of so many floats.
+constexpr std::int64_t kMostClasses = 1 << 20;
+
 class OneHot final : public Transform {
  public:
   OneHot(const Field& input, Arguments& arguments) : input_(input) {
     check_label(input);
-    classes_ = arguments.get("classes", static_cast<std::int64_t>(input.classes.size()));
+    classes_ = arguments.get("classes", static_cast<std::int64_t>(input.classes.size()), 1, kMostClasses);
     if (classes_ < 1) fail(Fault::Usage, fmt::format("{}: how many classes? Say classes=10", input.text()));
   }
   Field output() const override {

@@ -116,6 +116,23 @@ TEST_F(Transforms, BoundTheirSizes) {
   }
 }
 
+TEST_F(Transforms, BoundTheirNumbers) {
+  const auto refused = [&](const std::string& step) { return message_of([&] { applied({step}); }, Fault::Usage); };
+  for (const std::string chance : {"5", "-1", "nan", "inf"}) {
+    EXPECT_TRUE(has(refused("flip image chance=" + chance), "a number from 0 to 1")) << chance;
+  }
+  for (const std::string numbers : {"mean=inf", "mean=0,nan", "std=0", "std=-1", "std=1e-320", "std=1,inf"}) {
+    EXPECT_TRUE(has(refused("normalise image " + numbers), "a number from ")) << numbers;
+  }
+  EXPECT_TRUE(has(refused("one_hot label classes=1000000000000"), "1048576"));
+  EXPECT_TRUE(has(refused("one_hot label classes=0"), "1048576"));
+}
+
+TEST_F(Transforms, TakeSeveralBlanks) {
+  EXPECT_EQ(image(applied({"  crop  image   size=4  "}, 7)), image(applied({"crop image size=4"}, 7)));
+  EXPECT_TRUE(has(message_of([&] { applied({"  "}); }, Fault::Usage), "an empty transform"));
+}
+
 TEST_F(Transforms, NameWhatALibraryThrows) {
   const auto message = message_of([&] { applied({"flip image", "throw image"}); });
   EXPECT_TRUE(has(message, "'throw image' failed: no kernel")) << message;
@@ -156,7 +173,7 @@ TEST_F(Transforms, RefuseWrongUse) {
   EXPECT_TRUE(has(refused("flip imge"), "did you mean 'image'?"));
   EXPECT_TRUE(has(refused("flip chance=1"), "does not say of which field"));
   EXPECT_TRUE(has(refused("flip image chnce=1"), "did you mean 'chance'?"));
-  EXPECT_TRUE(has(refused("flip image chance=often"), "not a number"));
+  EXPECT_TRUE(has(refused("flip image chance=often"), "a number from 0 to 1"));
   EXPECT_TRUE(has(refused("crop image"), "size=24"));
   EXPECT_TRUE(has(refused("flip label"), "no image"));
   EXPECT_TRUE(has(refused("normalise image mean=1,2,3"), "3 values for 2 channels"));
