@@ -1,5 +1,6 @@
 #include "lockstep/core/file.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/handle.h"
 #include "lockstep/core/hash.h"
 
 namespace lockstep {
@@ -85,6 +87,11 @@ void write_whole(const std::string& path, std::string_view text) {
   file.commit();
 }
 
+void sync_to_disk(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || fsync(file.get()) != 0) fail_to_write(path, errno);
+}
+
 WholeFile::WholeFile(const std::string& path)
     : path_(path),
       target_(behind_links(path)),
@@ -110,11 +117,14 @@ void WholeFile::write_front(std::string_view text) {
   check();
 }
 
-void WholeFile::commit() {
+void WholeFile::commit(Durable durable) {
   out_.close();
   check();
+  if (durable == Durable::Yes && aside_ != target_) sync_to_disk(aside_);
   if (aside_ != target_ && std::rename(aside_.c_str(), target_.c_str()) != 0) fail_to_write(path_, errno);
   committed_ = true;
+  // The name too, which is the folder's.
+  if (durable == Durable::Yes && aside_ != target_) sync_to_disk(fs::path(target_).parent_path().string());
 }
 
 void WholeFile::check() const {

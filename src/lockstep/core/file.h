@@ -5,6 +5,7 @@
 // a link the file behind it is written; a pipe or a device is written to, not replaced.
 #pragma once
 
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -25,6 +26,9 @@ std::string left_behind(const std::string& name);
 
 void write_whole(const std::string& path, std::string_view text);
 
+/// Returns once what was written to the file or folder `path` is on the disk.
+void sync_to_disk(const std::string& path);
+
 /// The same in pieces. Without commit() nothing is left behind.
 class WholeFile {
  public:
@@ -36,7 +40,9 @@ class WholeFile {
   void write(std::string_view text);
   /// Over the first bytes, for a head that is known only at the end.
   void write_front(std::string_view text);
-  void commit();
+  /// Durable: on the disk when it returns, and not only in the memory of the system.
+  enum class Durable : std::uint8_t { No, Yes };
+  void commit(Durable durable = Durable::No);
 
  private:
   void check() const;

@@ -20,12 +20,17 @@ class Module;
 
 namespace lockstep::models {
 
+class Safetensors;
+
 class Model {
  public:
   virtual ~Model() = default;
   /// [batch, …] to [batch, outputs], of tokens [batch, time] to [batch, time, outputs].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
   virtual torch::nn::Module& module() noexcept = 0;
+  /// The tensor prefix + name of a file, as this model keeps it: files of others may have their own conventions.
+  virtual at::Tensor from_published(const Safetensors& file, const std::string& prefix,
+                                    const std::string& name) const = 0;
 };
 
 /// What the data says of a model, where the recipe does not.

@@ -9,6 +9,7 @@
 #include <torch/nn/module.h>
 
 #include "lockstep/models/model.h"
+#include "lockstep/models/safetensors.h"
 
 namespace lockstep::models {
 
@@ -18,6 +19,14 @@ class ModuleModel final : public Model {
   explicit ModuleModel(std::shared_ptr<Module> module) : module_(std::move(module)) {}
   at::Tensor forward(const at::Tensor& input) override { return module_->forward(input); }
   torch::nn::Module& module() noexcept override { return *module_; }
+  at::Tensor from_published(const Safetensors& file, const std::string& prefix,
+                            const std::string& name) const override {
+    if constexpr (requires { Module::from_published(file, prefix, name); }) {
+      return Module::from_published(file, prefix, name);
+    } else {
+      return file.read(prefix + name);
+    }
+  }
 
  private:
   std::shared_ptr<Module> module_;

@@ -24,6 +24,7 @@ BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, con
       states.push_back(at::zeros_like(bucket.weights));
     }
   }
+  for (const auto& parameter : parameters) parameter_names_.push_back(parameter.name);
   cut(parameters);
 }
 
@@ -68,9 +69,23 @@ void BucketOptimizer::step(double lr, double gradient_scale) {
   }
 }
 
-at::Tensor BucketOptimizer::state(std::size_t parameter, std::size_t number) const {
-  const Place& place = buckets_.place(parameter);
-  return states_[place.bucket][number].narrow(0, place.first, place.count).view_as(buckets_.weight(parameter));
+Parameters BucketOptimizer::states() const {
+  Parameters result;
+  for (std::size_t parameter = 0; parameter < parameter_names_.size(); ++parameter) {
+    const Place& place = buckets_.place(parameter);
+    for (std::size_t number = 0; number < state_names_.size(); ++number) {
+      const at::Tensor run = states_[place.bucket][number].narrow(0, place.first, place.count);
+      result.push_back(
+          {state_names_[number] + "/" + parameter_names_[parameter], run.view_as(buckets_.weight(parameter))});
+    }
+  }
+  return result;
+}
+
+void BucketOptimizer::broadcast_states(comm::Communicator& group) {
+  for (const auto& states : states_) {
+    for (const auto& state : states) group.broadcast_(state, 0, {.name = "optimizer"}).wait();
+  }
 }
 
 }  // namespace lockstep::parallel

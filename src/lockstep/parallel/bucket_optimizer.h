@@ -36,9 +36,10 @@ class BucketOptimizer {
   /// Steps taken.
   std::int64_t steps() const noexcept { return steps_; }
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
-  const std::vector<std::string>& state_names() const noexcept { return state_names_; }
-  /// Of one parameter, shaped as it: a view, to be saved or loaded.
-  at::Tensor state(std::size_t parameter, std::size_t number) const;
+  /// What is remembered, by "exp_avg/PARAMETER", shaped as the parameter: views, to be saved or loaded.
+  Parameters states() const;
+  /// They become those of rank 0.
+  void broadcast_states(comm::Communicator& group);
 
  private:
   /// Neighbours of one group in a bucket.
@@ -54,6 +55,7 @@ class BucketOptimizer {
   const Buckets& buckets_;
   std::vector<ParameterGroup> groups_;
   std::vector<std::string> state_names_;
+  std::vector<std::string> parameter_names_;
   std::vector<std::vector<at::Tensor>> states_;  // by bucket, then number
   std::vector<Stretch> stretches_;
   std::int64_t steps_ = 0;

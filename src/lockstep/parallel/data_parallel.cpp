@@ -1,7 +1,6 @@
 #include "lockstep/parallel/data_parallel.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -19,8 +18,6 @@
 
 namespace lockstep::parallel {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 Parameters trained(const Parameters& all) {
   Parameters result;
@@ -78,9 +75,7 @@ class DataParallel::Engine {
     const at::NoGradGuard no_gradients;
     complete_gradients();
     while (started_ < buckets_.all().size()) start_next();
-    const auto begin = Clock::now();
     for (auto& work : works_) work.wait();
-    waited_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
     works_.clear();
     unused_.clear();
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
@@ -117,7 +112,6 @@ class DataParallel::Engine {
   const Buckets& buckets() const noexcept { return buckets_; }
   const Parameters& parameters() const noexcept { return parameters_; }
   const std::vector<std::string>& unused() const noexcept { return unused_; }
-  double waited_s() const noexcept { return waited_s_; }
 
  private:
   class Sink final : public GradientSink {
@@ -247,7 +241,6 @@ class DataParallel::Engine {
   std::size_t started_ = 0;            // buckets under way
   std::vector<comm::Work> works_;
   std::vector<std::string> unused_;
-  double waited_s_ = 0;
 };
 
 DataParallel::DataParallel(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options)
@@ -260,7 +253,6 @@ void DataParallel::drop_gradients() { engine_->drop_gradients(); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }
 const Parameters& DataParallel::parameters() const noexcept { return engine_->parameters(); }
 std::vector<std::string> DataParallel::unused() const { return engine_->unused(); }
-double DataParallel::waited_s() const noexcept { return engine_->waited_s(); }
 void DataParallel::check_equal() const { engine_->check_equal(); }
 
 }  // namespace lockstep::parallel

@@ -54,8 +54,6 @@ class DataParallel {
   const Parameters& parameters() const noexcept;
   /// Of the last step, on this rank: names of parameters that backward did not reach.
   std::vector<std::string> unused() const;
-  /// Seconds that finish() has waited for other ranks in all.
-  double waited_s() const noexcept;
 
   /// Fault::Comm naming the ranks whose weights are not those of most. A collective.
   void check_equal() const;

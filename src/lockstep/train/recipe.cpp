@@ -85,6 +85,12 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.lr = recipe.get("optimizer.lr", settings.lr) * lr_factor(recipe.get("scale_lr", "none"), group.size());
   settings.optimizer = parallel::make_optimizer(recipe.get("optimizer.name", "sgd"), recipe, "optimizer");
   settings.groups = make_groups(recipe);
+  auto& checkpoints = settings.checkpoints;
+  checkpoints.every_steps = recipe.get("checkpoints.every_steps", checkpoints.every_steps);
+  checkpoints.keep_last = recipe.get("checkpoints.keep_last", checkpoints.keep_last);
+  checkpoints.keep_best = recipe.get("checkpoints.keep_best", checkpoints.keep_best);
+  checkpoints.best_by = recipe.get("checkpoints.best_by", checkpoints.best_by);
+  settings.wall_time_s = recipe.get("wall_time_s", settings.wall_time_s);
   for (const auto& name : recipe.get("metrics", kind.metrics())) {
     settings.metrics.push_back(MetricRegistry::instance().at("metric", name)());
   }

@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <cmath>
-#include <limits>
+#include <map>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -10,10 +10,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
+#include "lockstep/core/log.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -21,49 +23,15 @@
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
 #include "lockstep/train/shards.h"
+#include "lockstep/train/step_board.h"
+#include "lockstep/train/stop_request.h"
 
 namespace lockstep::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr const char kOptimizer[] = "optimizer/";
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-/// Loss and count of every shard, which all ranks get to know of all.
-class ShardScores {
- public:
-  ShardScores(const Shards& shards, comm::Communicator& group)
-      : shards_(shards), group_(group), table_(at::zeros({shards.total, 2}, at::kDouble)) {}
-
-  void clear() { table_.zero_(); }
-  void add(int shard, const Score& score) {
-    auto* row = table_.mutable_data_ptr<double>() + 2 * (shards_.own.first + shard);
-    row[0] += score.loss.item<double>();
-    row[1] += static_cast<double>(score.count);
-  }
-  /// Zeros of the others make it a gathering whose order of addition does not matter.
-  comm::Work share() { return group_.all_reduce_(table_, comm::ReduceOp::Sum, {.name = "losses"}); }
-
-  double loss() const { return sum(0); }
-  double count() const { return sum(1); }
-  /// -1: all are finite.
-  int first_not_finite() const {
-    for (int shard = 0; shard < shards_.total; ++shard) {
-      if (!std::isfinite(table_.const_data_ptr<double>()[2 * shard])) return shard;
-    }
-    return -1;
-  }
-
- private:
-  double sum(int column) const {
-    double result = 0;
-    for (int shard = 0; shard < shards_.total; ++shard) result += table_.const_data_ptr<double>()[2 * shard + column];
-    return result;
-  }
-
-  const Shards& shards_;
-  comm::Communicator& group_;
-  at::Tensor table_;
-};
 
 Shards shards_of(const comm::Communicator& group, const TrainerSettings& settings) {
   if (!settings.exact) return Shards::of(group);
@@ -74,6 +42,22 @@ Shards shards_of(const comm::Communicator& group, const TrainerSettings& setting
   return Shards::of(group, settings.shards);
 }
 
+/// `targets` become the tensors of the same name, with `prefix` in front.
+void load_into(const parallel::Parameters& targets, const parallel::Parameters& tensors, const std::string& prefix) {
+  std::map<std::string, at::Tensor> by_name;
+  for (const auto& [name, tensor] : tensors) by_name.emplace(name, tensor);
+  for (const auto& [name, tensor] : targets) {
+    const auto found = by_name.find(prefix + name);
+    if (found == by_name.end() || found->second.sizes() != tensor.sizes()) {
+      fail(Fault::Usage,
+           fmt::format("the checkpoint holds no '{}{}' of that shape: it is of another model or optimizer", prefix,
+                       name));
+    }
+    at::Tensor target = tensor;
+    target.copy_(found->second);
+  }
+}
+
 RunLength length_of(const TrainerSettings& settings, std::int64_t samples) {
   const std::int64_t steps_of_epoch = (samples + settings.batch - 1) / settings.batch;
   const std::int64_t steps = settings.steps > 0 ? settings.steps : settings.epochs * steps_of_epoch;
@@ -82,6 +66,32 @@ RunLength length_of(const TrainerSettings& settings, std::int64_t samples) {
 
 std::shared_ptr<const data::Order> order_of(const TrainingData& data, std::uint64_t seed) {
   return data::make_order(data.order, {.samples = data.train->size(), .seed = seed});
+}
+
+/// What a run goes on from. Rank 0 reads it; the others get weights and states from there.
+struct Resumed {
+  nlohmann::json facts;          // null: from the beginning
+  parallel::Parameters tensors;  // on rank 0
+};
+
+Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model) {
+  if (!settings.resume || settings.folder.empty()) return {};
+  Resumed result;
+  if (group.rank() == 0) {
+    if (auto newest = CheckpointFolder(settings.folder).newest()) {
+      result = {std::move(newest->facts), std::move(newest->tensors)};
+      const at::NoGradGuard no_gradients;
+      load_into(parallel::parameters_of(model), result.tensors, "");
+      load_into(parallel::buffers_of(model), result.tensors, "");
+    }
+  }
+  result.facts = nlohmann::json::parse(group.broadcast_bytes(result.facts.dump(), 0));
+  return result;
+}
+
+data::Position position_of(const nlohmann::json& facts) {
+  if (facts.is_null()) return {};
+  return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
 /// One run: what fit() has made of its arguments, and the loop.
@@ -95,29 +105,36 @@ class Run {
         task_(task),
         data_(data),
         shards_(shards_of(group, settings)),
-        length_(length_of(settings, data.train->size())),
+        order_(order_of(data, settings.seed)),
+        samples_(order_->length()),
+        length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
+        resumed_(resume(settings.checkpoints, group, task.model())),
         engine_(parallel::parameters_of(task.model()), group),
         statistics_(parallel::buffers_of(task.model()), group),
-        scores_(shards_, group),
-        loader_(
-            data.train, order_of(data, settings.seed),
-            {.batch = settings.batch, .share = shards_.share(), .seed = settings.seed, .transforms = data.transforms}) {
+        board_(shards_, group),
+        saver_(settings.checkpoints, group),
+        loader_(data.train, order_,
+                {.batch = settings.batch,
+                 .share = shards_.share(),
+                 .seed = settings.seed,
+                 .transforms = data.transforms,
+                 .start = position_of(resumed_.facts)}) {
     if (settings.exact) at::set_num_threads(1);
   }
 
   RunResult go() {
     start();
-    begun_ = Clock::now();
-    while (step_ < length_.steps) {
+    while (step_ < length_.steps && !result_.stopped) {
       const data::Batch* batch = loader_.next();
-      if (batch != nullptr) {
-        take_step(*batch);
-      } else {
-        end_epoch();
-      }
+      if (batch == nullptr) continue;  // an epoch has ended
+      const bool last_of_epoch = batch->position + batch->global_count == samples_;
+      take_step(*batch);
+      if (last_of_epoch) end_epoch();
+      look_after_checkpoints(last_of_epoch);
     }
-    if (data_.test) evaluate("test", data_.test);
+    if (saver_.under_way()) last_is_saved(saver_.finish());
+    if (!result_.stopped && data_.test) evaluate("test", data_.test);
     for (const auto& observer : observers_) observer->on_end();
     result_.steps = step_;
     return std::move(result_);
@@ -126,7 +143,12 @@ class Run {
  private:
   void start() {
     task_.model().train();
-    RunInfo info{length_, 0, data_.train->size(), settings_.batch, 0};
+    begun_ = Clock::now();
+    if (!resumed_.facts.is_null()) {
+      step_ = resumed_.facts.at("step").get<std::int64_t>();
+      schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
+    }
+    RunInfo info{length_, step_, samples_, settings_.batch, 0};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
     for (const auto& observer : observers_) observer->on_start(info);
   }
@@ -134,65 +156,115 @@ class Run {
   void take_step(const data::Batch& batch) {
     const auto begin = Clock::now();
     const profile::Span span("step");
-    comm::Work losses = backward(batch);
+    backward(batch);
+    const auto done = Clock::now();
     engine_.finish();
-    losses.wait();
+    board_.share().wait();
+    waited_s_ += seconds_since(done);
     if (settings_.exact) statistics_.finish(shards_.total);
     check_finite(batch);
     const double lr = settings_.lr * schedule_->factor(step_);
     if (!optimizer_) {
-      optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups);
+      make_optimizer();
+      if (batch.count() > 0) name_unused();
     }
     // Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
-    optimizer_->step(lr, clip_scale(static_cast<double>(batch.global_count) / scores_.count()));
+    optimizer_->step(lr, clip_scale(static_cast<double>(batch.global_count) / board_.count()));
     ++step_;
-    result_.loss = scores_.loss() / scores_.count();
-    const StepReport report{step_,
-                            batch.epoch,
-                            batch.global_count,
-                            result_.loss,
-                            lr,
-                            seconds_since(begin),
-                            seconds_since(begun_),
-                            engine_.waited_s(),
-                            loader_.waited_s()};
+    result_.loss = board_.loss() / board_.count();
+    const StepReport report{
+        step_,     batch.epoch,       batch.global_count, result_.loss, lr, seconds_since(begin), seconds_since(begun_),
+        waited_s_, loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
-  comm::Work backward(const data::Batch& batch) {
-    scores_.clear();
+  void name_unused() const {
+    const auto unused = engine_.unused();
+    if (unused.empty() || group_.rank() != 0) return;
+    log().warn("backward does not reach {} of {} parameters: {}{}; freeze or remove what is not needed", unused.size(),
+               engine_.parameters().size(), unused.front(), unused.size() > 1 ? ", …" : "");
+  }
+
+  void make_optimizer() {
+    optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups);
+    if (resumed_.facts.is_null()) return;
+    const at::NoGradGuard no_gradients;
+    optimizer_->set_steps(resumed_.facts.at("optimizer_steps").get<std::int64_t>());
+    if (group_.rank() == 0) load_into(optimizer_->states(), resumed_.tensors, kOptimizer);
+    resumed_.tensors.clear();
+    optimizer_->broadcast_states(group_);
+  }
+
+  Checkpoint snapshot() const {
+    const data::Position position = loader_.position();
+    Checkpoint now{step_,
+                   {{"step", step_},
+                    {"epoch", position.epoch},
+                    {"sample", position.sample},
+                    {"seed", settings_.seed},
+                    {"optimizer_steps", optimizer_->steps()},
+                    {"schedule", schedule_->state()}},
+                   parallel::parameters_of(task_.model())};
+    for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));
+    for (auto& [name, tensor] : optimizer_->states()) now.tensors.push_back({kOptimizer + name, tensor});
+    return now;
+  }
+
+  void look_after_checkpoints(bool end_of_epoch) {
+    if (saver_.under_way() && board_.all_written()) last_is_saved(saver_.finish());
+    result_.stopped = board_.stop() && step_ < length_.steps;
+    const bool last = step_ == length_.steps || result_.stopped;
+    if (!saver_.wanted() || !(last || saver_.wanted_after(step_, end_of_epoch))) return;
+    if (!settings_.exact) statistics_.take_from_first_rank();
+    saver_.begin(snapshot());
+  }
+
+  /// A run that ends without its last checkpoint has not done what it was asked for.
+  void last_is_saved(bool saved) const {
+    if (saved || !(result_.stopped || step_ == length_.steps)) return;
+    fail(Fault::Io,
+         fmt::format("the last checkpoint, of step {}, is not written; make room in {} and resume from the one before",
+                     step_, settings_.checkpoints.folder));
+  }
+
+  void backward(const data::Batch& batch) {
+    board_.clear();
+    const bool late = settings_.wall_time_s > 0 && seconds_since(begun_) > settings_.wall_time_s;
+    if (stop_.made() || late) board_.ask_to_stop();
+    if (saver_.written()) board_.say_written();
     engine_.drop_gradients();
-    comm::Work losses;
     for (int shard = 0; shard < shards_.own.count; ++shard) {
       if (settings_.exact) {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
       const auto [first, last] = shards_.range(batch, shard);
-      const bool last_shard = shard + 1 == shards_.own.count;
       for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
         const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
         const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
-        const bool last_piece = piece + 1 == settings_.accumulate;
-        engine_.reduce_in_backward(last_piece);
-        if (to > from) {
-          parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
-          const Score score = task_.score(part_of(batch, from, to - from));
-          scores_.add(shard, score);
-          if (last_shard && last_piece) losses = scores_.share();
-          (score.loss / static_cast<double>(batch.global_count)).backward();
-        } else if (last_shard && last_piece) {
-          losses = scores_.share();
-        }
+        engine_.reduce_in_backward(piece + 1 == settings_.accumulate);
+        if (from == to) continue;
+        parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
+        const Score score = task_.score(piece_of(batch, from, to));
+        board_.add(shard, score);
+        (score.loss / static_cast<double>(batch.global_count)).backward();
       }
       if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
     }
-    return losses;
+  }
+
+  data::Batch piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
+    data::Batch piece = part_of(batch, first, last - first);
+    // Kernels may round by where their operands lie, and where a shard lies in the batch depends on the rank.
+    if (settings_.exact) {
+      for (auto& tensor : piece.tensors) tensor = tensor.clone();
+    }
+    return piece;
   }
 
   /// All ranks see the same losses, so all of them fail, before the weights are spoilt.
   void check_finite(const data::Batch& batch) const {
-    const int shard = scores_.first_not_finite();
+    const int shard = board_.first_not_finite();
     if (shard < 0) return;
     fail(Fault::Data,
          fmt::format("the loss of {} {} is not finite in step {} (epoch {}, samples {} to {} of its order); "
@@ -224,7 +296,9 @@ class Run {
     engine_.check_equal();
     if (!data_.validation) return;
     evaluate("validation", data_.validation);
-    schedule_->observe(result_.evaluations.back().figures[0].second);
+    const auto& figures = result_.evaluations.back().figures;
+    schedule_->observe(figures[0].second);
+    saver_.judge(step_, figures);
   }
 
   void evaluate(const std::string& of, const data::DatasetPtr& set) {
@@ -235,7 +309,7 @@ class Run {
     data::Loader loader(
         set, std::shared_ptr<const data::Order>(data::make_order("sequential", {.samples = set->size(), .seed = 0})),
         {.batch = settings_.evaluation_batch, .share = shards_.share(), .transforms = data_.evaluation_transforms});
-    ShardScores scores(shards_, group_);
+    StepBoard scores(shards_, group_);
     std::vector<at::Tensor> sums(settings_.metrics.size());
     std::int64_t samples = 0;
     while (const data::Batch* batch = loader.next()) {
@@ -243,7 +317,7 @@ class Run {
       for (int shard = 0; shard < shards_.own.count; ++shard) {
         const auto [first, last] = shards_.range(*batch, shard);
         if (first == last) continue;
-        const Score score = task_.score(part_of(*batch, first, last - first));
+        const Score score = task_.score(piece_of(*batch, first, last));
         scores.add(shard, score);
         for (std::size_t number = 0; number < sums.size(); ++number) {
           const at::Tensor more = settings_.metrics[number]->sums(score);
@@ -280,14 +354,20 @@ class Run {
   Task& task_;
   const TrainingData& data_;
   Shards shards_;
+  std::shared_ptr<const data::Order> order_;
+  std::int64_t samples_;  // of an epoch
   RunLength length_;
   std::unique_ptr<Schedule> schedule_;
+  Resumed resumed_;
   parallel::DataParallel engine_;
   parallel::RunningStatistics statistics_;
-  ShardScores scores_;
+  StepBoard board_;
+  StopRequest stop_;
+  CheckpointSaver saver_;
   data::Loader loader_;
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
   std::int64_t step_ = 0;
+  double waited_s_ = 0;  // for other ranks
   Clock::time_point begun_;
   RunResult result_;
 };

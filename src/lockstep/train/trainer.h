@@ -21,6 +21,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/order.h"
 #include "lockstep/parallel/bucket_optimizer.h"
+#include "lockstep/train/checkpoint_saver.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/observer.h"
 #include "lockstep/train/schedule.h"
@@ -44,6 +45,8 @@ struct TrainerSettings {
   std::vector<parallel::ParameterGroup> groups = {{}};
   std::function<std::unique_ptr<Schedule>(const RunLength&)> schedule = {};  // none: constant
   std::vector<std::shared_ptr<const Metric>> metrics = {};
+  CheckpointSettings checkpoints = {};
+  double wall_time_s = 0;  // above 0: save and stop when so much has passed
 };
 
 struct TrainingData {
@@ -57,7 +60,8 @@ struct TrainingData {
 
 struct RunResult {
   std::int64_t steps = 0;
-  double loss = 0;  // of the last step
+  double loss = 0;       // of the last step
+  bool stopped = false;  // saved on request, to be resumed
   std::vector<Evaluation> evaluations;
 };
 

@@ -113,6 +113,15 @@ class Gpt : public torch::nn::Module {
     return at::linear(ln_f_(values), wte_->weight);
   }
 
+  /// OpenAI's weights have the matrices of linear layers the other way round, which the first one's shape tells.
+  static at::Tensor from_published(const Safetensors& file, const std::string& prefix, const std::string& name) {
+    at::Tensor values = file.read(prefix + name);
+    const bool matrix = values.dim() == 2 && name.find(".c_") != std::string::npos;
+    if (!matrix) return values;
+    const auto& first = file.shape(prefix + "h.0.attn.c_attn.weight");
+    return first[0] < first[1] ? values.t().contiguous() : values;
+  }
+
  private:
   /// As GPT-2: what is added to the residual stream is smaller the more layers there are.
   void initialise(std::int64_t layers) {

@@ -1,0 +1,56 @@
+// lockstep/models/safetensors.h
+//
+// Tensors by name in a file: the format of the safetensors package, so that what is
+// written here opens in Python and published weights open here. The length of a JSON text in
+// 8 bytes, the text, then the values one tensor after another.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/parallel/parameter.h"
+
+namespace lockstep::models {
+
+using Texts = std::map<std::string, std::string>;
+
+/// As a whole or not at all. `facts` are kept beside the tensors. Durable: on the disk when it returns.
+void write_safetensors(const std::string& path, const parallel::Parameters& tensors, const Texts& facts = {},
+                       bool durable = false);
+
+class Safetensors {
+ public:
+  /// Reads the head alone. Fault::Data, with the byte, if it is not such a file, or is cut short.
+  explicit Safetensors(const std::string& path);
+
+  /// In the order of the file.
+  const std::vector<std::string>& names() const noexcept { return names_; }
+  bool contains(const std::string& name) const { return entries_.contains(name); }
+  const Texts& facts() const noexcept { return facts_; }
+  const std::vector<std::int64_t>& shape(const std::string& name) const;
+  /// A copy. Fault::Usage if there is none of that name, proposing the nearest.
+  at::Tensor read(const std::string& name) const;
+
+ private:
+  struct Entry {
+    at::ScalarType type;
+    std::vector<std::int64_t> shape;
+    std::uint64_t begin;  // byte in the file
+    std::uint64_t bytes;
+  };
+  const Entry& entry(const std::string& name) const;
+  void parse(data::Bytes head, std::uint64_t first);
+
+  std::shared_ptr<const data::FileBytes> file_;
+  std::vector<std::string> names_;
+  std::map<std::string, Entry> entries_;
+  Texts facts_;
+};
+
+}  // namespace lockstep::models

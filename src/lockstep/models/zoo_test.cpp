@@ -1,0 +1,159 @@
+// Every model: shapes, sizes, weights that come back from a file.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/models/model.h"
+#include "lockstep/models/safetensors.h"
+#include "lockstep/models/weights.h"
+#include "lockstep/parallel/module_parameters.h"
+#include "lockstep/parallel/random_key.h"
+
+namespace lockstep::models {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* recipe;
+  ModelData data;
+  std::int64_t parameters;  // as PyTorch counts them
+};
+std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
+
+const Case kCases[] = {
+    {"mlp", "hidden = [4096, 4096]", {{1, 28, 28}, 10}, 20'037'642},
+    {"mnist_cnn", "dropout = 0.5", {{1, 28, 28}, 10}, 1'199'882},
+    {"alexnet", "dropout = 0.5", {{3, 64, 64}, 1000}, 61'100'840},
+    {"resnet18", "stem = 'large'", {{3, 64, 64}, 1000}, 11'689'512},
+    {"resnet50", "stem = 'large'", {{3, 64, 64}, 1000}, 25'557'032},
+    {"lstm",
+     "width = 8\nhidden = 16\nlayers = 2\ndropout = 0.1",
+     {{12}, 50},
+     50 * 8 + 4 * 16 * (8 + 16 + 2) + 4 * 16 * (32 + 2) + 17 * 50},
+    {"gpt",
+     "width = 32\nlayers = 2\nheads = 4\ndropout = 0.1",
+     {{12}, 50},
+     50 * 32 + 12 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64},
+};
+
+std::unique_ptr<Model> make(const Case& one, std::uint64_t seed) {
+  const Config recipe = Config::from_text(std::string("[model]\n") + one.recipe);
+  auto model = make_model(one.name, recipe, "model", one.data, seed);
+  recipe.finish();
+  return model;
+}
+
+torch::Tensor input_of(const Case& one) {
+  std::vector<std::int64_t> shape = one.data.input;
+  shape.insert(shape.begin(), 2);
+  return shape.size() == 2 ? torch::randint(one.data.outputs, shape, torch::kLong) : torch::randn(shape);
+}
+
+class Zoo : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Models, Zoo, testing::ValuesIn(kCases),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(Zoo, HasTheShapesOfPyTorch) {
+  const auto model = make(GetParam(), 1);
+  std::int64_t count = 0;
+  for (const auto& parameter : parallel::parameters_of(model->module())) count += parameter.tensor.numel();
+  EXPECT_EQ(count, GetParam().parameters);
+  model->module().eval();
+  const torch::NoGradGuard no_gradients;
+  const auto output = model->forward(input_of(GetParam()));
+  EXPECT_EQ(output.size(0), 2);
+  EXPECT_EQ(output.size(-1), GetParam().data.outputs);
+}
+
+TEST_P(Zoo, BeginsTheSameForOneSeed) {
+  const auto one = make(GetParam(), 1), same = make(GetParam(), 1), other = make(GetParam(), 2);
+  const auto input = input_of(GetParam());
+  parallel::random_key() = {1, 2, 3};
+  const auto output = one->forward(input);
+  EXPECT_TRUE(torch::equal(output, same->forward(input)));
+  EXPECT_FALSE(torch::equal(output, other->forward(input)));
+}
+
+TEST_P(Zoo, ComesBackFromAFile) {
+  const std::string path = testing::TempDir() + "/zoo_test_" + std::to_string(getpid());
+  const auto one = make(GetParam(), 1), other = make(GetParam(), 2);
+  save_weights(*one, path);
+  load_weights(*other, path);
+  // And from one whose names have a prefix.
+  parallel::Parameters prefixed;
+  const Safetensors file(path);
+  for (const auto& name : file.names()) prefixed.push_back({"module." + name, file.read(name)});
+  write_safetensors(path, prefixed);
+  const auto third = make(GetParam(), 3);
+  load_weights(*third, path);
+  std::filesystem::remove(path);
+  const auto mine = parallel::parameters_of(one->module()), theirs = parallel::parameters_of(other->module()),
+             again = parallel::parameters_of(third->module());
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    EXPECT_TRUE(torch::equal(mine[i].tensor, theirs[i].tensor)) << mine[i].name;
+    EXPECT_TRUE(torch::equal(mine[i].tensor, again[i].tensor)) << mine[i].name;
+  }
+}
+
+TEST(Weights, OfAnotherModelAreRefused) {
+  const std::string path = testing::TempDir() + "/weights_test_" + std::to_string(getpid());
+  const auto small = make_model("mlp", Config::from_text("[model]\nhidden = [3]"), "model", {{4}, 2}, 1);
+  save_weights(*small, path);
+  const auto wide = make_model("mlp", Config::from_text("[model]\nhidden = [5]"), "model", {{4}, 2}, 1);
+  const auto deep = make_model("mlp", Config::from_text("[model]\nhidden = [3, 3]"), "model", {{4}, 3}, 1);
+  const auto message = [&path](Model& model) -> std::string {
+    try {
+      load_weights(model, path);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message(*wide).find("'layers.0.weight' is [3, 4] in "), std::string::npos) << message(*wide);
+  EXPECT_NE(message(*deep).find("'layers.1.weight' is [2, 3] in "), std::string::npos) << message(*deep);
+  std::filesystem::remove(path);
+}
+
+TEST(Gpt, ReadsMatricesOfOpenAI) {
+  const Case gpt = kCases[6];
+  const std::string path = testing::TempDir() + "/gpt_test_" + std::to_string(getpid());
+  const auto one = make(gpt, 1), other = make(gpt, 2);
+  parallel::Parameters published;
+  for (const auto& [name, tensor] : parallel::parameters_of(one->module())) {
+    const bool turned = name.find(".c_") != std::string::npos && tensor.dim() == 2;
+    published.push_back({"transformer." + name, turned ? tensor.t() : tensor});
+  }
+  write_safetensors(path, published);
+  load_weights(*other, path);
+  std::filesystem::remove(path);
+  one->module().eval();
+  other->module().eval();
+  const auto input = input_of(gpt);
+  EXPECT_TRUE(torch::equal(one->forward(input), other->forward(input)));
+}
+
+TEST(Zoo, SaysWhatAModelCannotTake) {
+  const auto message = [](const char* name, const char* recipe, const ModelData& data) -> std::string {
+    try {
+      (void)make_model(name, Config::from_text(std::string("[model]\n") + recipe), "model", data, 1);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message("mnist_cnn", "", {{28, 28}, 10}).find("not [28, 28]"), std::string::npos);
+  EXPECT_NE(message("alexnet", "", {{3, 32, 32}, 10}).find("at least 63 x 63"), std::string::npos);
+  EXPECT_NE(message("resnet18", "stem = 'tiny'", {{3, 32, 32}, 10}).find("not \"tiny\""), std::string::npos);
+  EXPECT_NE(message("gpt", "width = 30", {{8}, 10}).find("heads divide the width"), std::string::npos);
+  EXPECT_NE(message("lstm", "layers = 0", {{8}, 10}).find("layers 0"), std::string::npos);
+  EXPECT_NE(message("mlp", "hidden = [0]", {{8}, 10}).find("from 1 on"), std::string::npos);
+  EXPECT_NE(message("mlp", "dropout = 1.5", {{8}, 10}).find("dropout of 1.5"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::models

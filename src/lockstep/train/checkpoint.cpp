@@ -1,0 +1,148 @@
+#include "lockstep/train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/hash.h"
+#include "lockstep/core/log.h"
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/models/safetensors.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char kManifest[] = "manifest.json";
+constexpr const char kUnfinished[] = ".new";
+constexpr int kVersion = 1;
+
+std::string hash_of_file(const std::string& path) {
+  data::Scratch scratch;
+  const auto file = data::map_file(path);
+  const data::Bytes bytes = data::whole(*file, scratch);
+  Hasher hasher;
+  hasher.update(bytes.data(), bytes.size());
+  return hasher.hex();
+}
+
+std::optional<std::int64_t> number_of(const std::string& name) {
+  std::int64_t number = 0;
+  const auto [stop, code] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (code != std::errc() || stop != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+nlohmann::json read_manifest(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  try {
+    auto json = nlohmann::json::parse(text);
+    if (json.at("version").get<int>() != kVersion) {
+      fail(Fault::Data, fmt::format("{} is of another version of Lockstep: {}", path, json.at("version").dump()));
+    }
+    return json;
+  } catch (const nlohmann::json::exception& error) {
+    fail(Fault::Data, fmt::format("{} is no manifest of a checkpoint: {}", path, error.what()));
+  }
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {}
+
+std::string CheckpointFolder::folder(std::int64_t step) const { return fmt::format("{}/{:010}", path_, step); }
+std::string CheckpointFolder::unfinished(std::int64_t step) const { return folder(step) + kUnfinished; }
+
+nlohmann::json CheckpointFolder::write_part(std::int64_t step, int writer, const parallel::Parameters& tensors) const {
+  const std::string name = fmt::format("part-{:05}.safetensors", writer), path = unfinished(step) + "/" + name;
+  std::error_code failed;
+  fs::create_directories(unfinished(step), failed);
+  if (failed) fail_to_write(unfinished(step), failed.value());
+  models::write_safetensors(path, tensors, {}, /*durable=*/true);
+  return {{"file", name}, {"bytes", fs::file_size(path)}, {"hash", hash_of_file(path)}};
+}
+
+void CheckpointFolder::complete(std::int64_t step, const nlohmann::json& facts,
+                                const std::vector<nlohmann::json>& parts) const {
+  const nlohmann::json manifest = {{"version", kVersion}, {"step", step}, {"facts", facts}, {"parts", parts}};
+  WholeFile file(unfinished(step) + "/" + kManifest);
+  file.write(manifest.dump(2) + "\n");
+  file.commit(WholeFile::Durable::Yes);
+  std::error_code failed;
+  fs::remove_all(folder(step), failed);  // of a run that came this far before
+  fs::rename(unfinished(step), folder(step), failed);
+  if (failed) fail_to_write(folder(step), failed.value());
+  sync_to_disk(path_);
+}
+
+void CheckpointFolder::drop_unfinished(std::optional<std::int64_t> step) const noexcept {
+  std::error_code ignored;
+  if (step) {
+    fs::remove_all(unfinished(*step), ignored);
+    return;
+  }
+  for (const auto& entry : fs::directory_iterator(path_, ignored)) {
+    if (entry.path().extension() == kUnfinished) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+void CheckpointFolder::remove(std::int64_t step) const {
+  std::error_code failed;
+  // First out of sight, so that nobody finds half of it.
+  fs::rename(folder(step), unfinished(step), failed);
+  drop_unfinished(step);
+}
+
+std::vector<std::int64_t> CheckpointFolder::steps() const {
+  std::vector<std::int64_t> result;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(path_, none)) {
+    if (const auto number = number_of(entry.path().filename().string())) result.push_back(*number);
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+Checkpoint CheckpointFolder::read(std::int64_t step) const {
+  const nlohmann::json manifest = read_manifest(folder(step) + "/" + kManifest);
+  Checkpoint checkpoint{step, manifest.at("facts"), {}};
+  for (const auto& part : manifest.at("parts")) {
+    const std::string path = folder(step) + "/" + part.at("file").get<std::string>();
+    std::error_code missing;
+    const auto bytes = fs::file_size(path, missing);
+    if (missing || bytes != part.at("bytes").get<std::uint64_t>() ||
+        hash_of_file(path) != part.at("hash").get<std::string>()) {
+      fail(Fault::Data, fmt::format("{} is not as it was written: {}", path,
+                                    missing ? missing.message() : "its bytes have changed"));
+    }
+    const models::Safetensors file(path);
+    for (const auto& name : file.names()) checkpoint.tensors.push_back({name, file.read(name)});
+  }
+  return checkpoint;
+}
+
+std::optional<Checkpoint> CheckpointFolder::newest() const {
+  auto all = steps();
+  for (auto step = all.rbegin(); step != all.rend(); ++step) {
+    try {
+      return read(*step);
+    } catch (const Error& error) {
+      log().warn("passing over the checkpoint of step {}: {}", *step, error.what());
+    } catch (const nlohmann::json::exception& error) {
+      log().warn("passing over the checkpoint of step {}: its manifest lacks something: {}", *step, error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,53 @@
+// lockstep/train/checkpoint.h
+//
+// A checkpoint is a folder FOLDER/STEP with a manifest and one safetensors file per
+// writer. It is written beside that name, brought to the disk and renamed last, so that a
+// crash at any byte leaves the one before. The manifest holds the size and the hash of every
+// file: a spoilt checkpoint is found out, and the newest that is whole is taken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/parallel/parameter.h"
+
+namespace lockstep::train {
+
+/// Of one step; `facts` are what the run must know beside its tensors.
+struct Checkpoint {
+  std::int64_t step = 0;
+  nlohmann::json facts;
+  parallel::Parameters tensors;
+};
+
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(std::string path);
+
+  /// One writer's file, on the disk when it returns; gives what the manifest says of it. Any thread.
+  nlohmann::json write_part(std::int64_t step, int writer, const parallel::Parameters& tensors) const;
+  /// Once all parts are there, by one rank: from then on the checkpoint exists.
+  void complete(std::int64_t step, const nlohmann::json& facts, const std::vector<nlohmann::json>& parts) const;
+  /// Parts of a checkpoint that will not be completed; all of them if no step is named.
+  void drop_unfinished(std::optional<std::int64_t> step = {}) const noexcept;
+  void remove(std::int64_t step) const;
+
+  /// Of complete ones, ascending.
+  std::vector<std::int64_t> steps() const;
+  /// Fault::Data naming the file if it is not whole.
+  Checkpoint read(std::int64_t step) const;
+  /// The newest that is whole; what is spoilt is passed over with a warning that names it.
+  std::optional<Checkpoint> newest() const;
+
+ private:
+  std::string folder(std::int64_t step) const;
+  std::string unfinished(std::int64_t step) const;
+
+  std::string path_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,70 @@
+// lockstep/train/checkpoint_saver.h
+//
+// Saves while the run goes on: every rank copies its share of the tensors and writes it
+// from a thread of its own; once all are done, which ranks tell each other beside the
+// losses of a step, rank 0 completes the checkpoint. A disk that is full costs this
+// checkpoint, not the run.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/metric.h"
+
+namespace lockstep::train {
+
+struct CheckpointSettings {
+  std::string folder = {};       // none: no checkpoints
+  std::int64_t every_steps = 0;  // 0: after every epoch
+  std::int64_t keep_last = 2;
+  std::int64_t keep_best = 1;  // by the figure `best_by` of the validation, beside the last ones
+  std::string best_by = "loss";
+  bool resume = false;  // go on from the newest
+};
+
+class CheckpointSaver {
+ public:
+  CheckpointSaver(const CheckpointSettings& settings, comm::Communicator& group);
+  /// Waits for what is being written, and leaves it unfinished.
+  ~CheckpointSaver();
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
+
+  bool wanted() const noexcept { return !settings_.folder.empty(); }
+  bool wanted_after(std::int64_t step, bool end_of_epoch) const noexcept;
+  /// Begins to save; what was begun before is finished first. All ranks pass the same.
+  void begin(const Checkpoint& now);
+
+  /// Whether finish() would not wait for this rank.
+  bool written() const;
+  /// Completes the checkpoint, or drops it if the disk of any rank is full. False: dropped. A collective.
+  bool finish();
+  /// Whether a save is under way, the same on all ranks.
+  bool under_way() const noexcept { return writing_.valid(); }
+
+  /// Of the validation that followed the step.
+  void judge(std::int64_t step, const Figures& figures);
+
+ private:
+  /// On rank 0.
+  bool complete(const std::vector<std::string>& parts);
+  void prune();
+
+  CheckpointSettings settings_;
+  comm::Communicator& group_;
+  CheckpointFolder folder_;
+  std::int64_t step_ = 0;
+  nlohmann::json facts_;
+  std::future<std::string> writing_;  // the manifest's entry, or "" if it failed
+  std::map<std::int64_t, double> judged_;
+};
+
+}  // namespace lockstep::train

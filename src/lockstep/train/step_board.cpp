@@ -1,0 +1,39 @@
+#include "lockstep/train/step_board.h"
+
+#include <cmath>
+
+#include <ATen/ops/zeros.h>
+
+namespace lockstep::train {
+
+StepBoard::StepBoard(const Shards& shards, comm::Communicator& group)
+    : shards_(shards), group_(group), values_(at::zeros({2 * (shards.total + group.size())}, at::kDouble)) {}
+
+void StepBoard::clear() { values_.zero_(); }
+
+void StepBoard::add(int number, const Score& score) {
+  double* row = values_.mutable_data_ptr<double>() + 2 * (shards_.own.first + number);
+  row[0] += score.loss.item<double>();
+  row[1] += static_cast<double>(score.count);
+}
+
+int StepBoard::first_not_finite() const {
+  for (int shard = 0; shard < shards_.total; ++shard) {
+    if (!std::isfinite(values()[2 * shard])) return shard;
+  }
+  return -1;
+}
+
+double StepBoard::sum(int column) const {
+  double result = 0;
+  for (int shard = 0; shard < shards_.total; ++shard) result += values()[2 * shard + column];
+  return result;
+}
+
+int StepBoard::count_of_flag(int number) const {
+  int result = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) result += values()[2 * (shards_.total + rank) + number] > 0 ? 1 : 0;
+  return result;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,48 @@
+// lockstep/train/step_board.h
+//
+// What all ranks tell each other in every step, in one small collective beside those of
+// the gradients: losses and counts of the virtual shards, whether a rank was asked to stop,
+// whether it has written its part of a checkpoint.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/train/shards.h"
+#include "lockstep/train/task.h"
+
+namespace lockstep::train {
+
+class StepBoard {
+ public:
+  StepBoard(const Shards& shards, comm::Communicator& group);
+
+  /// Before the next step.
+  void clear();
+  /// Of shard `number` of this rank.
+  void add(int number, const Score& score);
+  void ask_to_stop() { flags()[0] = 1; }
+  void say_written() { flags()[1] = 1; }
+  /// Zeros of the others make of the sum a gathering, whose order of addition does not matter.
+  comm::Work share() { return group_.all_reduce_(values_, comm::ReduceOp::Sum, {.name = "losses"}); }
+
+  // Once shared, the same on all ranks.
+  double loss() const { return sum(0); }
+  double count() const { return sum(1); }
+  bool stop() const { return count_of_flag(0) > 0; }
+  bool all_written() const { return count_of_flag(1) == group_.size(); }
+  /// The first shard whose loss is no number; -1: there is none.
+  int first_not_finite() const;
+
+ private:
+  const double* values() const { return values_.const_data_ptr<double>(); }
+  double* flags() { return values_.mutable_data_ptr<double>() + 2 * (shards_.total + group_.rank()); }
+  double sum(int column) const;
+  int count_of_flag(int number) const;
+
+  Shards shards_;
+  comm::Communicator& group_;
+  at::Tensor values_;  // loss and count of every shard, then two flags of every rank
+};
+
+}  // namespace lockstep::train

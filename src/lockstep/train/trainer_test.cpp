@@ -1,0 +1,222 @@
+#include "lockstep/train/trainer.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/comm/on_ranks.h"
+#include "lockstep/core/error.h"
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/recipe.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+using comm::Communicator;
+using comm::testing::on_ranks;
+
+constexpr const char kBlobs[] = R"(
+steps = 12
+batch = 20
+exact = true
+shards = 8
+[data]
+train = "blobs:samples=130,dims=6,classes=3"
+test = "blobs:samples=50,dims=6,classes=3"
+[model]
+name = "mlp"
+hidden = [8, 8]
+dropout = 0.2
+[optimizer]
+name = "adam"
+lr = 0.01
+[schedule]
+name = "cosine"
+)";
+
+struct Outcome {
+  RunResult result;
+  std::string hash;
+};
+
+/// The recipe with settings laid over it, on so many ranks; what rank 0 has at the end.
+Outcome train(int ranks, const std::vector<std::string>& settings, const CheckpointSettings& checkpoints = {},
+              const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr) {
+  static std::mutex mutex;  // ranks are threads, and share torch's generator
+  Outcome outcome;
+  on_ranks({ranks}, [&](Communicator& group) {
+    Config recipe = Config::from_text(recipe_text);
+    for (const auto& setting : settings) recipe.set(setting);
+    std::unique_lock lock(mutex);
+    auto run = make_run(recipe, group);
+    lock.unlock();
+    run.settings.checkpoints = checkpoints;
+    Trainer trainer(group, run.settings);
+    if (observer && group.rank() == 0) trainer.add(observer);
+    auto result = trainer.fit(*run.task, run.data);
+    if (group.rank() == 0) outcome = {std::move(result), hash_of(run.task->model())};
+  });
+  return outcome;
+}
+
+TEST(Training, LearnsBlobs) {
+  const auto outcome = train(2, {"steps=150", "exact=false", "model.dropout=0"});
+  ASSERT_EQ(outcome.result.evaluations.size(), 1U);
+  const auto& figures = outcome.result.evaluations[0].figures;
+  EXPECT_EQ(outcome.result.steps, 150);
+  EXPECT_EQ(figures[1].first, "accuracy");
+  EXPECT_GT(figures[1].second, 0.9);
+}
+
+class ExactMode : public testing::TestWithParam<std::vector<std::string>> {};
+INSTANTIATE_TEST_SUITE_P(Recipes, ExactMode,
+                         testing::Values(std::vector<std::string>{},
+                                         std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
+                                         std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
+                                         std::vector<std::string>{"batch=7"}));
+
+TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
+  const auto alone = train(1, GetParam());
+  for (const int ranks : {2, 3, 4, 8}) {
+    const auto outcome = train(ranks, GetParam());
+    EXPECT_EQ(outcome.hash, alone.hash) << ranks;
+    EXPECT_EQ(outcome.result.loss, alone.result.loss) << ranks;
+    EXPECT_EQ(outcome.result.evaluations[0].figures, alone.result.evaluations[0].figures) << ranks;
+  }
+  EXPECT_NE(train(1, {"seed=1"}).hash, alone.hash);
+}
+
+TEST(ExactMode, NeedsAsManyShardsAsRanks) {
+  EXPECT_THROW(train(3, {"shards=2"}), Error);
+  EXPECT_THROW(train(2, {"shards=6"}), Error);
+}
+
+TEST(Recipe, NamesAKeyThatIsNone) {
+  const auto message = [](const std::string& setting) -> std::string {
+    try {
+      train(1, {setting});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage) << setting;
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message("optimizer.lrr=1").find("did you mean 'optimizer.lr'"), std::string::npos)
+      << message("optimizer.lrr=1");
+  EXPECT_NE(message("schedule.name=cosin").find("did you mean 'cosine'"), std::string::npos);
+  EXPECT_NE(message("model.name=nlp").find("did you mean 'mlp'"), std::string::npos);
+  EXPECT_NE(message("scale_lr=cubic").find("\"none\", \"linear\" or \"sqrt\""), std::string::npos);
+  EXPECT_NE(message("batch_per_rank=4").find("set one"), std::string::npos);
+  EXPECT_NE(message("batch=0").find("batch 0"), std::string::npos);
+  EXPECT_NE(message("data.train=''").find("names no data"), std::string::npos);
+}
+
+TEST(Training, SaysWhereALossIsNotFinite) {
+  try {
+    train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", "exact=false"});
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.message()).find("is not finite in step"), std::string::npos) << error.message();
+  }
+}
+
+class Checkpoints : public testing::Test {
+ protected:
+  Checkpoints() : folder_((fs::path(testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
+  ~Checkpoints() override { fs::remove_all(folder_); }
+  CheckpointSettings settings(bool resume, std::int64_t every = 4) const {
+    return {.folder = folder_, .every_steps = every, .resume = resume};
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Checkpoints, LetARunGoOnWithOtherRanks) {
+  const auto whole = train(2, {});
+  // Step 9 lies in mid epoch (7 steps of 20 from 130 samples); the schedule must know of all 12.
+  for (const auto& [before, after] : {std::pair(1, 3), std::pair(4, 1), std::pair(3, 8)}) {
+    fs::remove_all(folder_);
+    train(before, {}, settings(false, 9));
+    // As if it had been killed after step 9.
+    fs::remove_all(folder_ + "/0000000012");
+    const auto resumed = train(after, {}, settings(true));
+    EXPECT_EQ(resumed.hash, whole.hash) << before << " then " << after;
+    EXPECT_EQ(resumed.result.loss, whole.result.loss);
+  }
+}
+
+TEST_F(Checkpoints, AreKeptByNumber) {
+  train(2, {"steps=12"}, settings(false, 2));
+  EXPECT_EQ(CheckpointFolder(folder_).steps(), (std::vector<std::int64_t>{10, 12}));
+  fs::remove_all(folder_);
+  // The best by validation stays beside the last two.
+  train(2, {"steps=40", "data.validation='blobs:samples=50,dims=6,classes=3'"}, settings(false, 0));
+  EXPECT_GE(CheckpointFolder(folder_).steps().size(), 2U);
+  EXPECT_LE(CheckpointFolder(folder_).steps().size(), 3U);
+}
+
+TEST_F(Checkpoints, ThatAreSpoiltArePassedOver) {
+  const auto whole = train(2, {});
+  train(2, {}, settings(false, 5));
+  ASSERT_EQ(CheckpointFolder(folder_).steps(), (std::vector<std::int64_t>{10, 12}));
+  const auto spoil = [this](const char* file, std::streamoff place) {
+    std::fstream out(folder_ + file, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(place);
+    out.put('!');
+  };
+  spoil("/0000000012/part-00001.safetensors", 300);
+  EXPECT_THROW(CheckpointFolder(folder_).read(12), Error);
+  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
+  EXPECT_EQ(train(3, {}, settings(true, 5)).hash, whole.hash);
+
+  spoil("/0000000012/manifest.json", 0);
+  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
+  fs::remove(folder_ + "/0000000010/part-00000.safetensors");
+  EXPECT_FALSE(CheckpointFolder(folder_).newest());
+}
+
+TEST_F(Checkpoints, UnfinishedAreNotSeen) {
+  train(1, {}, settings(false, 5));
+  fs::create_directory(folder_ + "/0000000099.new");
+  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 12);
+  train(1, {"steps=13"}, settings(true, 5));
+  EXPECT_FALSE(fs::exists(folder_ + "/0000000099.new"));
+}
+
+/// Asks the process to stop in the midst of a run.
+class StopAfter final : public Observer {
+ public:
+  explicit StopAfter(std::int64_t step) : step_(step) {}
+  void on_step(const StepReport& report) override {
+    if (report.step == step_) kill(getpid(), SIGTERM);
+  }
+
+ private:
+  std::int64_t step_;
+};
+
+TEST_F(Checkpoints, AreMadeWhenARunIsAskedToStop) {
+  const auto whole = train(2, {});
+  const auto stopped = train(2, {}, settings(false, 1000), kBlobs, std::make_shared<StopAfter>(5));
+  EXPECT_TRUE(stopped.result.stopped);
+  EXPECT_EQ(stopped.result.steps, 6);  // the step after the one in which it was asked
+  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 6);
+  const auto resumed = train(4, {}, settings(true));
+  EXPECT_FALSE(resumed.result.stopped);
+  EXPECT_EQ(resumed.hash, whole.hash);
+}
+
+TEST_F(Checkpoints, StopAtTheWallTime) {
+  const auto stopped = train(2, {"wall_time_s=0.000001"}, settings(false));
+  EXPECT_TRUE(stopped.result.stopped);
+  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, stopped.result.steps);
+}
+
+}  // namespace
+}  // namespace lockstep::train
