@@ -30,8 +30,9 @@ build: setup  ## set this machine up, compile, and leave the program at build/lo
 	cmake --build --preset release -j $(JOBS)
 	ln -sfn release/lockstep build/lockstep
 
-demo: build  ## a short tour on 4 ranks
-	build/lockstep tour -n 4
+demo: build  ## train a network on handwritten digits, on all cores
+	build/lockstep data get mnist
+	build/lockstep train recipes/mnist_cnn.toml -n $(JOBS)
 
 test: build  ## build and run the tests
 	$(call fetch,build)

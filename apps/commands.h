@@ -21,6 +21,7 @@ inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
 void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);
 void add_pack(CLI::App& app);
+void add_runs(CLI::App& app);
 void add_tour(CLI::App& app);
 void add_train(CLI::App& app);
 /// One rank of a training; hidden.

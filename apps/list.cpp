@@ -14,6 +14,11 @@
 #include "lockstep/data/order.h"
 #include "lockstep/data/tokenizer.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/models/model.h"
+#include "lockstep/parallel/optimizer.h"
+#include "lockstep/train/metric.h"
+#include "lockstep/train/schedule.h"
+#include "lockstep/train/task.h"
 
 namespace lockstep::apps {
 namespace {
@@ -39,6 +44,11 @@ std::vector<Entry> all_entries() {
   add_all<data::OrderRegistry>(entries, "order");
   add_all<data::TokenizerRegistry>(entries, "tokenizer");
   add_all<data::TransformRegistry>(entries, "transform");
+  add_all<models::ModelRegistry>(entries, "model");
+  add_all<train::TaskRegistry>(entries, "task");
+  add_all<parallel::OptimizerRegistry>(entries, "optimizer");
+  add_all<train::ScheduleRegistry>(entries, "schedule");
+  add_all<train::MetricRegistry>(entries, "metric");
   return entries;
 }
 

@@ -25,6 +25,8 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep data info train.tar            what a data set holds
   lockstep pack images/ train.tar         a data set in another format
   lockstep bench allreduce -n 2           all-reduce beside MPI libraries and gloo
+  lockstep train recipes/mnist_cnn.toml -n 4
+                                          a network, from a recipe, on 4 ranks
   lockstep tour -n 4                      what it does, in half a minute
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 75 saved and to be started again,
@@ -105,6 +107,7 @@ int run(std::vector<std::string> arguments) {
   add_launch(app, program);
   add_list(app);
   add_pack(app);
+  add_runs(app);
   add_tour(app);
   add_tour_rank(app);
   add_train(app);

@@ -2,14 +2,15 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "commands.h"
-#include "lockstep/comm/launcher.h"
 #include "lockstep/core/config.h"
+#include "lockstep/core/error.h"
 #include "lockstep/core/paths.h"
+#include "lockstep/train/run_folder.h"
 #include "train/exact_environment.h"
 #include "train/train_options.h"
 
@@ -22,41 +23,50 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep train recipes/mnist_cnn.toml optimizer.lr=0.002 epochs=5
   lockstep train recipes/mnist_cnn.toml -n 3 exact=true steps=50 --print-hash
                                                             the same hash on any number of ranks
-Every key of the recipe can be set on the command line; an unknown one is an error.)";
+Every key of the recipe can be set on the command line; an unknown one is an error.
+What a run leaves is in runs/NAME; see 'lockstep runs'.)";
 
 struct Options {
   TrainOptions train;
-  comm::LaunchOptions launch;
+  std::string recipe;
+  std::string name;
 };
 
 void run(Options& options) {
-  // What is wrong with the recipe itself is said before any rank is started.
-  const Config recipe = read_recipe(options.train);
-  if (recipe.get("exact", false)) set_exact_environment();
-  if (isatty(STDERR_FILENO) == 1) setenv(kTerminal, "1", 1);
-  options.launch.command = {own_program(), "train-rank", options.train.recipe};
-  for (const auto& assignment : options.train.assignments) options.launch.command.push_back(assignment);
-  if (options.train.print_hash) options.launch.command.emplace_back("--print-hash");
-  if (options.train.json) options.launch.command.emplace_back("--json");
-  options.launch.starter = {own_program(), kMpirunStarter, "--"};
-  if (options.launch.hosts.empty() && !options.launch.ranks) options.launch.ranks = 1;
-  end_with(comm::launch(options.launch));
+  Config recipe = Config::from_file(options.recipe);
+  for (const auto& assignment : options.train.assignments) recipe.set(assignment);
+  const std::string stem = std::filesystem::path(options.recipe).stem().string();
+  options.train.rank.folder = train::RunFolder::create(options.train.runs, options.name, stem, recipe).path();
+  launch_training(options.train);
 }
 
 }  // namespace
+
+void launch_training(TrainOptions& options) {
+  train::RunFolder folder(options.rank.folder);
+  if (folder.recipe().get("exact", false)) set_exact_environment();
+  if (isatty(STDERR_FILENO) == 1) setenv(kTerminal, "1", 1);
+  auto& launch = options.launch;
+  launch.command = {own_program(), kTrainRank, options.rank.folder};
+  if (options.rank.resume) launch.command.emplace_back("--resume");
+  if (options.rank.print_hash) launch.command.emplace_back("--print-hash");
+  if (options.rank.json) launch.command.emplace_back("--json");
+  launch.starter = {own_program(), kMpirunStarter, "--"};
+  if (launch.hosts.empty() && !launch.ranks) launch.ranks = 1;
+  const int code = comm::launch(launch);
+  // Read again: rank 0 has written the result.
+  train::RunFolder ended(options.rank.folder);
+  ended.set_state(code == exit_code::kDone ? "done" : code == exit_code::kRequeue ? "stopped" : "failed");
+  end_with(code);
+}
 
 void add_train(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("train", "Train a model from a recipe, on any number of ranks");
   command->footer(kExamples);
+  command->add_option("recipe", options->recipe, "TOML file, see recipes/")->required();
+  command->add_option("--name", options->name, "Of the run; by default that of the recipe and a number");
   options->train.add_to(*command);
-  command->add_option("-n,--ranks", options->launch.ranks,
-                      "Number of ranks; by default 1, with --hosts all their slots");
-  command->add_option("--hosts", options->launch.hosts, "Hosts and the ranks on each, a:4,b:4; needs Open MPI");
-  command->add_option("--bind", options->launch.bind, "Cores of each rank, as of 'lockstep launch'");
-  command->add_option("--threads", options->launch.threads,
-                      "Threads of each rank; by default its fair share of the cores");
-  command->add_option("--restarts", options->launch.restarts, "Start a failed run again, up to this many times");
   command->callback([options] { run(*options); });
 }
 

@@ -1,6 +1,6 @@
 // apps/train/train_options.h
 //
-// What `lockstep train` and each of its ranks are told alike.
+// What `lockstep train` and `lockstep runs resume` take alike, and tell their ranks.
 #pragma once
 
 #include <string>
@@ -8,31 +8,46 @@
 
 #include <CLI/CLI.hpp>
 
-#include "lockstep/core/config.h"
+#include "lockstep/comm/launcher.h"
 
 namespace lockstep::apps {
 
 /// Set for ranks whose standard error is a terminal in the end.
 inline constexpr const char kTerminal[] = "LOCKSTEP_TERMINAL";
+inline constexpr const char kTrainRank[] = "train-rank";
 
-struct TrainOptions {
-  std::string recipe;
-  std::vector<std::string> assignments;
+struct RankOptions {
+  std::string folder;  // of the run
+  bool resume = false;
   bool print_hash = false;
   bool json = false;
 
   void add_to(CLI::App& command) {
-    command.add_option("recipe", recipe, "TOML file, see recipes/")->required();
-    command.add_option("settings", assignments, "key=value, over what the recipe says");
     command.add_flag("--print-hash", print_hash, "At the end print the hash of all weights");
     command.add_flag("--json", json, "Print the result as JSON");
   }
 };
 
-inline Config read_recipe(const TrainOptions& options) {
-  Config recipe = Config::from_file(options.recipe);
-  for (const auto& assignment : options.assignments) recipe.set(assignment);
-  return recipe;
-}
+struct TrainOptions {
+  RankOptions rank;
+  comm::LaunchOptions launch;
+  std::string runs = "runs";
+  std::vector<std::string> assignments;
+
+  void add_to(CLI::App& command) {
+    command.add_option("settings", assignments, "key=value, over what the recipe says");
+    command.add_option("-n,--ranks", launch.ranks, "Number of ranks; by default 1, with --hosts all their slots");
+    command.add_option("--hosts", launch.hosts, "Hosts and the ranks on each, a:4,b:4; needs Open MPI");
+    command.add_option("--bind", launch.bind, "Cores of each rank, as of 'lockstep launch'");
+    command.add_option("--threads", launch.threads, "Threads of each rank; by default its fair share of the cores");
+    command.add_option("--restarts", launch.restarts,
+                       "Go on from the last checkpoint when a rank failed, up to this many times");
+    command.add_option("--runs", runs, "Folder of all runs")->capture_default_str();
+    rank.add_to(command);
+  }
+};
+
+/// Starts the ranks of the run in options.rank.folder and ends the program with their exit code.
+void launch_training(TrainOptions& options);
 
 }  // namespace lockstep::apps

@@ -68,8 +68,8 @@ void TrainView::on_evaluation(const train::Evaluation& evaluation) {
 
 void TrainView::on_end() {
   say(fmt::format("{} steps in {}; rank 0 waited {:.1f} % of it for other ranks, {:.1f} % for data",
-                  with_commas(last_.step), format_seconds(last_.run_s), share(last_.waited_for_ranks_s, last_.run_s),
-                  share(last_.waited_for_data_s, last_.run_s)));
+                  with_commas(last_.step - info_.first_step), format_seconds(last_.run_s),
+                  share(last_.waited_for_ranks_s, last_.run_s), share(last_.waited_for_data_s, last_.run_s)));
 }
 
 void TrainView::say(const std::string& line) {

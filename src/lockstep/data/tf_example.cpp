@@ -7,6 +7,7 @@
 
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/protobuf_reader.h"
+#include "lockstep/data/protobuf_writer.h"
 #include "lockstep/data/utf8.h"
 #include "lockstep/data/varint.h"
 
@@ -93,12 +94,6 @@ class Gatherer {
 };
 
 // ---- writing ------------------------------------------------------------------------------------
-
-void append_field(std::string& message, std::uint32_t number, std::string_view bytes) {
-  append_varint(message, number << 3 | static_cast<std::uint32_t>(Wire::Sized));
-  append_varint(message, bytes.size());
-  message += bytes;
-}
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 #include "lockstep/core/error.h"
 #include "lockstep/data/open.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/data/transformed.h"
+#include "lockstep/data/windows.h"
 
 namespace lockstep::train {
 namespace {
@@ -29,9 +31,14 @@ TrainingData make_data(const Config& recipe) {
   options.window = recipe.get("data.window", options.window);
   options.stride = recipe.get("data.stride", options.stride);
   options.token_type = recipe.get("data.token_type", options.token_type);
+  const auto steps = recipe.get("data.prepare", std::vector<std::string>{});
+  const std::int64_t packed = recipe.get("data.pack_window", 0);
   const auto open = [&](const std::string& key) -> data::DatasetPtr {
     const std::string source = recipe.get("data." + key, "");
-    return source.empty() ? nullptr : data::open(source, options);
+    if (source.empty()) return nullptr;
+    auto set = data::open(source, options);
+    if (!steps.empty()) set = data::transformed(std::move(set), steps);
+    return packed > 0 ? data::packed_windows(std::move(set), {.length = packed}) : set;
   };
   TrainingData result;
   result.train = open("train");

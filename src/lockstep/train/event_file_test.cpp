@@ -1,0 +1,74 @@
+#include "lockstep/train/event_file.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/data/record_frames.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Events : public testing::Test {
+ protected:
+  Events() : folder_(testing::TempDir() + "/event_file_test_" + std::to_string(getpid())) {
+    fs::create_directory(folder_);
+  }
+  ~Events() override { fs::remove_all(folder_); }
+
+  std::string path() const { return folder_ + "/events.out.tfevents.lockstep"; }
+  /// Records that are whole, the head included.
+  int records() const {
+    std::ifstream in(path(), std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    data::FrameReader frames(data::as_bytes(text));
+    int count = 0;
+    while (frames.next()) ++count;
+    return count;
+  }
+  void write(std::int64_t last_step, std::int64_t from, std::int64_t to) const {
+    EventFile events(folder_, last_step);
+    for (std::int64_t step = from; step <= to; ++step) events.scalar("loss", step, 1.0 / static_cast<double>(step));
+    events.flush();
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Events, GoOnWhereTheRunDoes) {
+  write(0, 1, 10);
+  EXPECT_EQ(records(), 11);
+  write(6, 7, 8);
+  EXPECT_EQ(records(), 9);
+}
+
+TEST_F(Events, LoseHalfARecord) {
+  write(0, 1, 10);
+  fs::resize_file(path(), fs::file_size(path()) - 3);
+  write(10, 10, 12);
+  EXPECT_EQ(records(), 13);
+  std::ofstream(path()) << "no events at all";
+  write(0, 1, 1);
+  EXPECT_EQ(records(), 2);
+}
+
+TEST_F(Events, HoldHistograms) {
+  {
+    EventFile events(folder_, 0);
+    events.histogram("weights", 1, at::linspace(-1, 1, 1000));
+    events.histogram("nothing", 1, at::empty({0}));
+    events.histogram("broken", 1, at::full({3}, NAN));
+    events.flush();
+  }
+  EXPECT_EQ(records(), 3);
+}
+
+}  // namespace
+}  // namespace lockstep::train

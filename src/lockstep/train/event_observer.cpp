@@ -1,0 +1,62 @@
+#include "lockstep/train/event_observer.h"
+
+#include <utility>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/log.h"
+#include "lockstep/parallel/module_parameters.h"
+
+namespace lockstep::train {
+namespace {
+
+/// Of a run of a million steps too a page draws its curve at once.
+constexpr std::int64_t kMostPoints = 2000;
+
+}  // namespace
+
+EventObserver::EventObserver(std::string folder, const torch::nn::Module& model)
+    : folder_(std::move(folder)), model_(model) {}
+
+void EventObserver::on_start(const RunInfo& info) {
+  info_ = info;
+  events_.emplace(folder_, info.first_step);
+}
+
+void EventObserver::on_step(const StepReport& report) {
+  if (!events_) return;
+  const std::int64_t every = (info_.length.steps + kMostPoints - 1) / kMostPoints;
+  if (report.step % every != 0 && report.step != info_.length.steps) return;
+  events_->scalar("train/loss", report.step, report.loss);
+  events_->scalar("train/lr", report.step, report.lr);
+  events_->scalar("train/samples_per_s", report.step, static_cast<double>(report.samples) / report.seconds);
+  events_->scalar("train/waited_for_ranks_share", report.step, report.waited_for_ranks_s / report.run_s);
+  constexpr std::chrono::seconds kUnseen{2};
+  const auto now = std::chrono::steady_clock::now();
+  if (now - flushed_ < kUnseen) return;
+  flushed_ = now;
+  flush();
+}
+
+void EventObserver::on_evaluation(const Evaluation& evaluation) {
+  if (!events_) return;
+  for (const auto& [name, value] : evaluation.figures)
+    events_->scalar(evaluation.of + "/" + name, evaluation.step, value);
+  for (const auto& [name, tensor] : parallel::parameters_of(model_))
+    events_->histogram("weights/" + name, evaluation.step, tensor);
+  flush();
+}
+
+void EventObserver::on_end() {
+  if (events_) flush();
+}
+
+void EventObserver::flush() {
+  try {
+    events_->flush();
+  } catch (const Error& error) {
+    log().warn("the run goes on without its curves: {}", error.what());
+    events_.reset();
+  }
+}
+
+}  // namespace lockstep::train

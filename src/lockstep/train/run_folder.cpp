@@ -1,0 +1,133 @@
+#include "lockstep/train/run_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/text.h"
+#include "lockstep/core/version.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char kAbout[] = "run.json";
+
+std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+std::string host() {
+  std::array<char, 256> name{};
+  (void)gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Nobody else gets the same.
+bool claim(const std::string& path) {
+  std::error_code failed;
+  const bool made = fs::create_directory(path, failed);
+  if (failed && failed != std::errc::file_exists) fail_to_write(path, failed.value());
+  return made;
+}
+
+std::string claim_numbered(const std::string& root, const std::string& stem) {
+  for (int number = 1;; ++number) {
+    const std::string path = fmt::format("{}/{}-{}", root, stem, number);
+    if (claim(path)) return path;
+  }
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(const std::string& root, const std::string& name, const std::string& stem,
+                            const Config& recipe) {
+  std::error_code failed;
+  fs::create_directories(root, failed);
+  if (failed) fail_to_write(root, failed.value());
+  if (name.find('/') != std::string::npos || name.starts_with('.')) {
+    fail(Fault::Usage, fmt::format("'{}' is no name for a run: neither a path nor hidden", name));
+  }
+  const std::string path = name.empty() ? claim_numbered(root, stem) : root + "/" + name;
+  if (!name.empty() && !claim(path)) {
+    fail(Fault::Usage,
+         fmt::format("there is a run in {} already; go on with 'lockstep runs resume {}', or give another --name", path,
+                     name));
+  }
+  RunFolder run;
+  run.path_ = path;
+  run.about_ = {{"recipe", recipe.toml()}, {"lockstep", kVersion}, {"torch", kTorchVersion},
+                {"host", host()},          {"started", now()},     {"state", "running"}};
+  run.write();
+  return run;
+}
+
+RunFolder RunFolder::open(const std::string& root, const std::string& name) {
+  if (!fs::exists(root + "/" + name + "/" + kAbout)) {
+    fail(Fault::Usage, fmt::format("there is no run '{}' in {}{}", name, root, proposal(name, list(root))));
+  }
+  return RunFolder(root + "/" + name);
+}
+
+RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
+  std::ifstream in(path_ + "/" + kAbout, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  try {
+    about_ = nlohmann::json::parse(text);
+    (void)about_.at("recipe").get<std::string>();
+  } catch (const nlohmann::json::exception& error) {
+    fail(Fault::Data, fmt::format("{}/{} does not tell of a run: {}", path_, kAbout, error.what()));
+  }
+}
+
+std::vector<std::string> RunFolder::list(const std::string& root) {
+  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(root, none)) {
+    const auto about = entry.path() / kAbout;
+    if (fs::exists(about, none)) found.emplace_back(fs::last_write_time(about, none), entry.path().filename().string());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> names;
+  for (auto& [time, name] : found) names.push_back(std::move(name));
+  return names;
+}
+
+std::string RunFolder::name() const { return fs::path(path_).filename().string(); }
+
+Config RunFolder::recipe() const {
+  return Config::from_text(about_.at("recipe").get<std::string>(), path_ + "/" + kAbout);
+}
+
+void RunFolder::change(const std::vector<std::string>& assignments) {
+  Config changed = recipe();
+  for (const auto& assignment : assignments) changed.set(assignment);
+  about_["recipe"] = changed.toml();
+  write();
+}
+
+void RunFolder::set_state(const std::string& state) {
+  about_["state"] = state;
+  about_[state == "running" ? "resumed" : "ended"] = now();
+  write();
+}
+
+void RunFolder::set_result(const nlohmann::json& result) {
+  about_["result"] = result;
+  write();
+}
+
+void RunFolder::write() const { write_whole(path_ + "/" + kAbout, about_.dump(2) + "\n"); }
+
+}  // namespace lockstep::train

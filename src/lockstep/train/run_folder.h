@@ -1,0 +1,47 @@
+// lockstep/train/run_folder.h
+//
+// What a run leaves: ROOT/NAME with run.json (recipe, versions, state, result) and
+// checkpoints/. One process at a time writes it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/core/config.h"
+
+namespace lockstep::train {
+
+class RunFolder {
+ public:
+  /// A new one. Without a name it is called after `stem`, with the next free number. Fault::Usage if the name is taken.
+  static RunFolder create(const std::string& root, const std::string& name, const std::string& stem,
+                          const Config& recipe);
+  /// Fault::Usage if there is none, proposing the nearest.
+  static RunFolder open(const std::string& root, const std::string& name);
+  /// By its path.
+  explicit RunFolder(std::string path);
+  /// Names of all, the oldest first.
+  static std::vector<std::string> list(const std::string& root);
+
+  const std::string& path() const noexcept { return path_; }
+  std::string name() const;
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  Config recipe() const;
+  /// Lays settings over the recipe, for what follows.
+  void change(const std::vector<std::string>& assignments);
+  const nlohmann::json& about() const noexcept { return about_; }
+  /// "running", "done", "stopped" or "failed".
+  void set_state(const std::string& state);
+  void set_result(const nlohmann::json& result);
+
+ private:
+  RunFolder() = default;
+  void write() const;
+
+  std::string path_;
+  nlohmann::json about_;
+};
+
+}  // namespace lockstep::train

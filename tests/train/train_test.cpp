@@ -1,0 +1,222 @@
+// `lockstep train` and `lockstep runs` as a user starts them, disturbed for real.
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "background.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Train : public testing::Test {
+ protected:
+  Train() : folder_(fs::path(testing::TempDir()) / ("train_test_" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directory(folder_);
+    std::ofstream(folder_ / "blobs.toml") << R"(
+steps = 300
+batch = 32
+exact = true
+seed = 7
+[data]
+train = "blobs:samples=1000,dims=16,classes=4"
+test = "blobs:samples=200,dims=16,classes=4"
+[model]
+name = "mlp"
+hidden = [32, 32]
+dropout = 0.1
+[optimizer]
+name = "adam"
+lr = 0.003
+[checkpoints]
+every_steps = 20
+)";
+  }
+  ~Train() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> command(std::vector<std::string> words) const {
+    words.insert(words.begin(), LOCKSTEP_PROGRAM);
+    words.insert(words.end(), {"--runs", (folder_ / "runs").string()});
+    return words;
+  }
+  std::vector<std::string> train(int ranks, std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {
+        "train", (folder_ / "blobs.toml").string(), "-n", std::to_string(ranks), "--bind", "none", "--print-hash"};
+    words.insert(words.end(), more.begin(), more.end());
+    return command(words);
+  }
+  std::vector<std::string> resume(const std::string& name, int ranks) const {
+    return command({"runs", "resume", name, "-n", std::to_string(ranks), "--bind", "none", "--print-hash"});
+  }
+  /// The line of 32 digits.
+  static std::string hash(Background& run) {
+    EXPECT_EQ(run.wait(100), 0) << run.errors();
+    std::string text = run.output();
+    if (!text.empty() && text.back() == '\n') text.pop_back();
+    EXPECT_EQ(text.size(), 32U) << text;
+    return text;
+  }
+  std::string undisturbed() {
+    Background run(train(2));
+    return hash(run);
+  }
+  /// Whether a checkpoint of this step or a later one is there.
+  bool has_checkpoint(const std::string& run, std::int64_t step) const {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder_ / "runs" / run / "checkpoints", none)) {
+      if (entry.path().extension() != ".new" && std::stoll(entry.path().filename().string()) >= step) return true;
+    }
+    return false;
+  }
+  bool waits_for_checkpoint(const std::string& run, std::int64_t step) const {
+    for (int i = 0; i < 3000 && !has_checkpoint(run, step); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return has_checkpoint(run, step);
+  }
+  static pid_t rank_of(const Background& run, const std::string& number) {
+    for (const pid_t process : run.processes()) {
+      std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
+      const std::string text((std::istreambuf_iterator<char>(file)), {});
+      if (has(text, std::string("LOCKSTEP_RANK=") + number + '\0')) return process;
+    }
+    return -1;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Train, GivesOneHashOnAnyNumberOfRanks) {
+  const std::string wanted = undisturbed();
+  for (const int ranks : {1, 3, 4}) {
+    Background run(train(ranks));
+    EXPECT_EQ(hash(run), wanted) << ranks;
+  }
+  EXPECT_TRUE(fs::exists(folder_ / "runs/blobs-1/run.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "runs/blobs-4/events.out.tfevents.lockstep"));
+  Background list(command({"runs", "--json"}));
+  ASSERT_EQ(list.wait(), 0);
+  const auto runs = nlohmann::json::parse(list.output());
+  ASSERT_EQ(runs.size(), 4U);
+  for (const auto& run : runs) {
+    EXPECT_EQ(run.at("about").at("state"), "done");
+    EXPECT_EQ(run.at("about").at("result").at("hash"), wanted);
+  }
+}
+
+TEST_F(Train, GoesOnByItselfWhenARankIsKilled) {
+  const std::string wanted = undisturbed();
+  Background run(train(3, {"--name", "killed", "--restarts", "2"}));
+  ASSERT_TRUE(waits_for_checkpoint("killed", 40)) << run.errors();
+  const pid_t victim = rank_of(run, "1");
+  ASSERT_GT(victim, 0);
+  kill(victim, SIGKILL);
+  EXPECT_EQ(hash(run), wanted);
+  EXPECT_TRUE(has(run.errors(), "was killed by signal 9")) << run.errors();
+  EXPECT_TRUE(run.all_gone(5));
+}
+
+TEST_F(Train, SavesWhenAskedToEndAndIsResumed) {
+  const std::string wanted = undisturbed();
+  {
+    Background run(train(2, {"--name", "asked"}));
+    ASSERT_TRUE(waits_for_checkpoint("asked", 40)) << run.errors();
+    run.signal(SIGTERM);
+    ASSERT_EQ(run.wait(60), 75) << run.errors();
+    EXPECT_TRUE(has(run.errors(), "lockstep runs resume asked")) << run.errors();
+  }
+  Background again(train(2, {"--name", "asked"}));
+  EXPECT_EQ(again.wait(), 2);
+  EXPECT_TRUE(has(again.errors(), "there is a run in")) << again.errors();
+  Background rest(resume("asked", 3));
+  EXPECT_EQ(hash(rest), wanted);
+}
+
+TEST_F(Train, PassesOverASpoiltCheckpoint) {
+  const std::string wanted = undisturbed();
+  {
+    Background run(train(2, {"--name", "spoilt"}));
+    ASSERT_TRUE(waits_for_checkpoint("spoilt", 60)) << run.errors();
+    run.signal(SIGTERM);
+    ASSERT_EQ(run.wait(60), 75) << run.errors();
+  }
+  std::set<fs::path> all;
+  for (const auto& entry : fs::directory_iterator(folder_ / "runs/spoilt/checkpoints")) all.insert(entry.path());
+  ASSERT_GE(all.size(), 2U);
+  fs::resize_file(*all.rbegin() / "part-00001.safetensors", 100);
+  Background rest(resume("spoilt", 1));
+  EXPECT_EQ(hash(rest), wanted);
+  EXPECT_TRUE(has(rest.errors(), "passing over the checkpoint of step")) << rest.errors();
+}
+
+TEST_F(Train, OutlivesAFullDisk) {
+  const std::string wanted = undisturbed();
+  const fs::path disk = folder_ / "runs";
+  fs::remove_all(disk);
+  fs::create_directory(disk);
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=256k") != 0)
+    GTEST_SKIP() << "a file system cannot be mounted here";
+  struct Unmount {
+    fs::path path;
+    ~Unmount() { umount2(path.c_str(), MNT_DETACH); }
+  } const unmount{disk};
+  {
+    Background run(train(2, {"--name", "full"}));
+    ASSERT_TRUE(waits_for_checkpoint("full", 40)) << run.errors();
+    std::ofstream(disk / "filler") << std::string(1 << 20, 'x');
+    EXPECT_EQ(run.wait(60), 1) << run.errors();
+    EXPECT_TRUE(has(run.errors(), "is not written")) << run.errors();
+  }
+  fs::remove(disk / "filler");
+  Background rest(resume("full", 3));
+  EXPECT_EQ(hash(rest), wanted);
+}
+
+TEST_F(Train, LeavesWhatPythonReads) {
+  {
+    Background run(train(2, {"--name", "read"}));
+    ASSERT_TRUE(waits_for_checkpoint("read", 40)) << run.errors();
+    run.signal(SIGTERM);
+    ASSERT_EQ(run.wait(60), 75) << run.errors();
+  }
+  Background rest(resume("read", 2));
+  hash(rest);
+  const std::string weights = folder_ / "weights.safetensors";
+  Background exported(command({"runs", "export", "read", weights}));
+  ASSERT_EQ(exported.wait(), 0) << exported.errors();
+  Background reader({LOCKSTEP_PYTHON, LOCKSTEP_READ_RUN, folder_ / "runs/read", weights});
+  const int code = reader.wait(60);
+  if (code == 77) GTEST_SKIP() << reader.output();
+  EXPECT_EQ(code, 0) << reader.output() << reader.errors();
+}
+
+TEST_F(Train, SaysWhatIsWrongOnce) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"optimizer.lrr=1"}, "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},
+      {{"model.name=nlp"}, "unknown model 'nlp'; did you mean 'mlp'?"},
+      {{"shards=12"}, "a power of two"},
+      {{"data.train=/no/such/file.npy"}, "/no/such/file.npy"},
+  };
+  for (const auto& [settings, message] : cases) {
+    Background run(train(3, settings));
+    EXPECT_EQ(run.wait(), 2) << run.errors();
+    EXPECT_EQ(occurrences(run.errors(), message), 1) << run.errors();
+  }
+  Background none(command({"runs", "show", "nothing"}));
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_TRUE(has(none.errors(), "there is no run 'nothing'")) << none.errors();
+}
+
+}  // namespace
+}  // namespace lockstep::test
