@@ -52,10 +52,9 @@ int run(const RankOptions& options, comm::Runtime& runtime) {
     } else if (options.print_hash) {
       fmt::print("{}\n", hash);
     }
-    fmt::print(
-        stderr, "{} in {}\n",
-        result.stopped ? "saved on request; go on with 'lockstep runs resume " + folder.name() + "'" : "everything is",
-        folder.path());
+    fmt::print(stderr, "curves: tensorboard --logdir {}\ncheckpoint: {}/{:010}\n", folder.path(), folder.checkpoints(),
+               result.steps);
+    if (result.stopped) fmt::print(stderr, "saved on request; go on with 'lockstep runs resume {}'\n", folder.name());
   }
   return result.stopped ? exit_code::kRequeue : exit_code::kDone;
 }
