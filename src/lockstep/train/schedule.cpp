@@ -34,14 +34,14 @@ std::unique_ptr<Schedule> make_schedule(const Config& recipe, const std::string&
   const double epochs = recipe.get(key + ".warmup_epochs", 0.0), start = recipe.get(key + ".warmup_start", 0.1);
   const std::int64_t by_epochs = std::llround(epochs * static_cast<double>(length.steps_of_epoch));
   const std::int64_t warm_up = recipe.get(key + ".warmup_steps", by_epochs);
-  if (warm_up < 0 || warm_up > length.steps || !(start >= 0 && start <= 1)) {
+  if (warm_up < 0 || !(start >= 0 && start <= 1)) {
     fail(Fault::Usage,
-         fmt::format("{}: a warm-up of {} steps from {} on does not fit a run of {} steps; steps are from 0 "
-                     "on, the start is from 0 to 1",
-                     key, warm_up, start, length.steps));
+         fmt::format("{}: a warm-up of {} steps from {} on: steps are from 0 on, the start is from 0 to 1", key,
+                     warm_up, start));
   }
   const std::string name = recipe.get(key + ".name", "constant");
-  const RunLength rest{length.steps - warm_up, length.steps_of_epoch};
+  // A run that is shorter than its warm-up ends within it.
+  const RunLength rest{std::max<std::int64_t>(length.steps - warm_up, 0), length.steps_of_epoch};
   auto then = ScheduleRegistry::instance().at("schedule", name)(recipe, key, rest);
   if (warm_up == 0) return then;
   return std::make_unique<WarmUp>(warm_up, start, std::move(then));

@@ -50,7 +50,8 @@ TEST(Schedules, WarmUpComesFirst) {
   EXPECT_NEAR(schedule->factor(10), 0.75, 1e-12);
   EXPECT_EQ(schedule->factor(20), 1);
   EXPECT_NEAR(schedule->factor(60), 0.5, 1e-12);
-  EXPECT_THROW(make("warmup_steps = 101"), Error);
+  EXPECT_NEAR(make("warmup_steps = 200\nwarmup_start = 0.0")->factor(99), 0.495, 1e-12);
+  EXPECT_THROW(make("warmup_steps = -1"), Error);
   EXPECT_THROW(make("warmup_start = 2.0"), Error);
 }
 
