@@ -9,7 +9,7 @@ configure = cmake -D LOCKSTEP_TORCH="$$(scripts/setup --print-torch)" --preset
 
 sources = $(shell find src apps tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.inc' -o -name '*.c' -o -name '*.cu')
 # Setup runs once, for all that is asked for together: make build test.
-setup_flags = $(if $(filter test coverage,$(MAKECMDGOALS)),--test) $(foreach goal,fuzz coverage format,$(if $(filter $(goal),$(MAKECMDGOALS)),--$(goal)))
+setup_flags = $(if $(filter test coverage,$(MAKECMDGOALS)),--test) $(foreach goal,demo fuzz coverage format,$(if $(filter $(goal),$(MAKECMDGOALS)),--$(goal)))
 
 # Data that tests read, by the program that brings it (200 MB, 20 s, once); where a program
 # or the network is missing the rest of its line is passed over, and those tests are skipped.

@@ -19,6 +19,11 @@ constexpr std::chrono::seconds kInLog{10};
 
 }  // namespace
 
+std::string bar_of(double share) {
+  const auto full = static_cast<std::size_t>(share * kBarWidth);
+  return '[' + std::string(full, '#') + std::string(kBarWidth - full, '.') + ']';
+}
+
 Progress::Progress(std::string what, std::string unit, std::int64_t total)
     : what_(std::move(what)),
       unit_(std::move(unit)),
@@ -46,9 +51,7 @@ void Progress::draw(std::int64_t done, Clock::time_point now) {
   const std::string left = format_seconds(static_cast<double>(total_ - done) / std::max(rate, 1e-9));
   const std::string text = fmt::format("{} of {} {}, {:.0f} a second, {} left", done, total_, unit_, rate, left);
   if (!terminal_) return fmt::print(stderr, "{}: {}\n", what_, text);
-  const int full = static_cast<int>(share * kBarWidth);
-  fmt::print(stderr, "\r\033[K{} [{}{}] {}", what_, std::string(static_cast<std::size_t>(full), '#'),
-             std::string(static_cast<std::size_t>(kBarWidth - full), '.'), text);
+  fmt::print(stderr, "\r\033[K{} {} {}", what_, bar_of(share), text);
   std::fflush(stderr);
 }
 

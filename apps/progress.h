@@ -11,6 +11,9 @@
 
 namespace lockstep::apps {
 
+/// "[######..................]" of a share from 0 to 1.
+std::string bar_of(double share);
+
 class Progress {
  public:
   /// Of `total` things called `unit`: "samples".

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/text.h"
+#include "progress.h"
 
 namespace lockstep::apps {
 namespace {
 
-constexpr int kBarWidth = 24;
 constexpr double kSmoothing = 0.95;
 
 std::string with_commas(std::int64_t number) {
@@ -48,9 +48,9 @@ void TrainView::on_step(const train::StepReport& report) {
       report.step, info_.length.steps, loss_,
       with_commas(static_cast<std::int64_t>(rate * static_cast<double>(info_.batch))), format_seconds(left / rate));
   if (!terminal_) return say(text);
-  const auto full = static_cast<std::size_t>(kBarWidth * report.step / info_.length.steps);
   // Lines of ranks are passed on when they end; this one ends where it began.
-  fmt::print(stderr, "\033[K[{}{}] {}\r", std::string(full, '#'), std::string(kBarWidth - full, '.'), text);
+  const double share_done = static_cast<double>(report.step) / static_cast<double>(info_.length.steps);
+  fmt::print(stderr, "\033[K{} {}\r", bar_of(share_done), text);
   std::fflush(stderr);
 }
 

@@ -20,7 +20,7 @@ struct RecipeRun {
   TrainerSettings settings;
 };
 
-/// Fault::Usage on a key that nobody knows, proposing the nearest; on all ranks alike.
+/// `recipe` must outlive the run. Fault::Usage on a key that nobody knows, proposing the nearest; on all ranks alike.
 RecipeRun make_run(const Config& recipe, const comm::Communicator& group);
 
 }  // namespace lockstep::train

@@ -189,7 +189,7 @@ class Run {
     optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups);
     if (resumed_.facts.is_null()) return;
     const at::NoGradGuard no_gradients;
-    optimizer_->set_steps(resumed_.facts.at("optimizer_steps").get<std::int64_t>());
+    optimizer_->set_steps(step_);
     if (group_.rank() == 0) load_into(optimizer_->states(), resumed_.tensors, kOptimizer);
     resumed_.tensors.clear();
     optimizer_->broadcast_states(group_);
@@ -202,7 +202,6 @@ class Run {
                     {"epoch", position.epoch},
                     {"sample", position.sample},
                     {"seed", settings_.seed},
-                    {"optimizer_steps", optimizer_->steps()},
                     {"schedule", schedule_->state()}},
                    parallel::parameters_of(task_.model())};
     for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));

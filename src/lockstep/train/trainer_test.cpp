@@ -194,7 +194,7 @@ class StopAfter final : public Observer {
  public:
   explicit StopAfter(std::int64_t step) : step_(step) {}
   void on_step(const StepReport& report) override {
-    if (report.step == step_) kill(getpid(), SIGTERM);
+    if (report.step == step_) (void)raise(SIGTERM);
   }
 
  private:

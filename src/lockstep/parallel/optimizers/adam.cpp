@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "lockstep/parallel/optimizer.h"
+#include "lockstep/parallel/optimizers/betas.h"
 
 namespace lockstep::parallel {
 namespace {
@@ -11,19 +12,13 @@ enum class Decay : std::uint8_t { OfGradient, OfWeight };
 class Adam final : public Optimizer {
  public:
   Adam(const Config& recipe, const std::string& key, Decay decay)
-      : betas_(recipe.get(key + ".betas", std::vector<double>{0.9, 0.999})),
-        epsilon_(recipe.get(key + ".eps", 1e-8)),
-        decay_(decay) {
-    if (betas_.size() != 2 || betas_[0] < 0 || betas_[0] >= 1 || betas_[1] < 0 || betas_[1] >= 1) {
-      fail(Fault::Usage, key + ".betas are two numbers from 0 to below 1, such as [0.9, 0.999]");
-    }
-  }
+      : betas_(Betas::read(recipe, key)), epsilon_(recipe.get(key + ".eps", 1e-8)), decay_(decay) {}
 
   std::vector<std::string> states() const override { return {"exp_avg", "exp_avg_sq"}; }
 
   void step(const ElementRun& run, const StepSettings& settings) const override {
-    const auto steps = static_cast<double>(settings.step);
-    const double mean_share = 1 - std::pow(betas_[0], steps), square_share = 1 - std::pow(betas_[1], steps);
+    const double mean_share = Betas::share(betas_.mean, settings.step);
+    const double square_share = Betas::share(betas_.square, settings.step);
     with_elements(run, [&]<class T>(T* weights, const T* gradients, const std::array<T*, kMostStates>& states) {
       T* mean = states[0];
       T* square = states[1];
@@ -31,8 +26,8 @@ class Adam final : public Optimizer {
       const auto scale = static_cast<T>(settings.gradient_scale);
       const auto keep = static_cast<T>(of_weight ? 1 - settings.lr * settings.weight_decay : 1);
       const auto decay = static_cast<T>(of_weight ? 0 : settings.weight_decay);
-      const auto keep_mean = static_cast<T>(betas_[0]), take_mean = static_cast<T>(1 - betas_[0]);
-      const auto keep_square = static_cast<T>(betas_[1]), take_square = static_cast<T>(1 - betas_[1]);
+      const auto keep_mean = static_cast<T>(betas_.mean), take_mean = static_cast<T>(1 - betas_.mean);
+      const auto keep_square = static_cast<T>(betas_.square), take_square = static_cast<T>(1 - betas_.square);
       const auto size = static_cast<T>(settings.lr / mean_share);
       const auto root_share = static_cast<T>(1 / std::sqrt(square_share)), epsilon = static_cast<T>(epsilon_);
       for (std::int64_t i = 0; i < run.count; ++i) {
@@ -45,7 +40,7 @@ class Adam final : public Optimizer {
   }
 
  private:
-  std::vector<double> betas_;
+  Betas betas_;
   double epsilon_;
   Decay decay_;
 };

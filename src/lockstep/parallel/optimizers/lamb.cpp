@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "lockstep/parallel/optimizer.h"
+#include "lockstep/parallel/optimizers/betas.h"
 
 namespace lockstep::parallel {
 namespace {
@@ -10,22 +11,20 @@ namespace {
 class Lamb final : public Optimizer {
  public:
   Lamb(const Config& recipe, const std::string& key)
-      : betas_(recipe.get(key + ".betas", std::vector<double>{0.9, 0.999})), epsilon_(recipe.get(key + ".eps", 1e-6)) {
-    if (betas_.size() != 2) fail(Fault::Usage, key + ".betas are two numbers, such as [0.9, 0.999]");
-  }
+      : betas_(Betas::read(recipe, key)), epsilon_(recipe.get(key + ".eps", 1e-6)) {}
 
   std::vector<std::string> states() const override { return {"exp_avg", "exp_avg_sq"}; }
   bool elementwise() const noexcept override { return false; }
 
   void step(const ElementRun& run, const StepSettings& settings) const override {
-    const auto steps = static_cast<double>(settings.step);
-    const double mean_share = 1 - std::pow(betas_[0], steps), square_share = 1 - std::pow(betas_[1], steps);
+    const double mean_share = Betas::share(betas_.mean, settings.step);
+    const double square_share = Betas::share(betas_.square, settings.step);
     with_elements(run, [&]<class T>(T* weights, const T* gradients, const std::array<T*, kMostStates>& states) {
       T* mean = states[0];
       T* square = states[1];
       const auto scale = static_cast<T>(settings.gradient_scale), decay = static_cast<T>(settings.weight_decay);
-      const auto keep_mean = static_cast<T>(betas_[0]), take_mean = static_cast<T>(1 - betas_[0]);
-      const auto keep_square = static_cast<T>(betas_[1]), take_square = static_cast<T>(1 - betas_[1]);
+      const auto keep_mean = static_cast<T>(betas_.mean), take_mean = static_cast<T>(1 - betas_.mean);
+      const auto keep_square = static_cast<T>(betas_.square), take_square = static_cast<T>(1 - betas_.square);
       const auto of_mean = static_cast<T>(1 / mean_share), of_square = static_cast<T>(1 / square_share),
                  epsilon = static_cast<T>(epsilon_);
       const auto direction = [&](std::int64_t i) {
@@ -47,7 +46,7 @@ class Lamb final : public Optimizer {
   }
 
  private:
-  std::vector<double> betas_;
+  Betas betas_;
   double epsilon_;
 };
 
