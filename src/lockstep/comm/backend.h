@@ -6,6 +6,7 @@
 //   all_reduce      output: count elements, reduced in place
 //   reduce          output: count elements; the root's are replaced by the result
 //   reduce_scatter  input: size x count elements; output: count
+//   reduce_update   input: count elements; output: count, of which `update` changes owned()
 //   broadcast       output: count elements, the root's go to everyone
 //   all_gather      input: send_counts[0]; output: recv_counts, one after another
 //   gather          input: send_counts[0]; output at the root: recv_counts
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "lockstep/comm/operation.h"
+#include "lockstep/comm/slice.h"
 
 namespace lockstep::comm {
 
@@ -37,6 +39,8 @@ class Backend {
   /// The rank in the world of rank `rank` of this group, for messages.
   virtual int world_rank(int rank) const noexcept = 0;
 
+  /// The elements of `count` that this rank is the owner of in a reduce_update.
+  virtual std::vector<Slice> owned(std::int64_t count, std::size_t element_bytes) const = 0;
   virtual Task run(const Request& request) = 0;
   /// Sends what a request needs sent first, if it is so small that a coroutine would cost
   /// more than the request; the caller then has time for its books. False: nothing happened.

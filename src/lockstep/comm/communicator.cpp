@@ -361,6 +361,29 @@ Work Communicator::reduce_scatter(const at::Tensor& output, const at::Tensor& in
   return issue(std::move(request), {&from, &to});
 }
 
+Work Communicator::reduce_update_(const at::Tensor& target, const at::Tensor& input, ReduceOp op, Update update,
+                                  CallOptions options) {
+  check(target, "the target of reduce_update_");
+  check(input, "the input of reduce_update_");
+  check_reducible(input.scalar_type(), op);
+  check_same_type(target, input);
+  if (input.numel() != target.numel()) {
+    fail(Fault::Usage, fmt::format("reduce_update_ of {} elements into {}", input.numel(), target.numel()));
+  }
+  if (!target.is_contiguous()) fail(Fault::Usage, "the target of reduce_update_ has gaps; it must be contiguous");
+  const Contiguous from(input, Contiguous::Use::Read), to(target, Contiguous::Use::Write);
+  Request request = prepare(Collective::ReduceUpdate, input, input.numel(), options);
+  request.descriptor.op = op;
+  request.input = from.bytes();
+  request.output = to.bytes();
+  request.update = std::move(update);
+  return issue(std::move(request), {&from, &to});
+}
+
+std::vector<Slice> Communicator::owned(std::int64_t count, at::ScalarType type) const {
+  return backend_->owned(count, c10::elementSize(type));
+}
+
 Work Communicator::reduce_(const at::Tensor& tensor, ReduceOp op, int root, CallOptions options) {
   check(tensor, "the tensor of reduce_");
   check_reducible(tensor.scalar_type(), op);

@@ -22,7 +22,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/comm/slice.h"
 #include "lockstep/comm/types.h"
+#include "lockstep/comm/update.h"
 #include "lockstep/comm/work.h"
 
 namespace lockstep::comm {
@@ -76,6 +78,13 @@ class Communicator {
                          CallOptions options = {});
   /// `output` becomes part rank() of the reduction of `input`, which has size() times its elements.
   Work reduce_scatter(const at::Tensor& output, const at::Tensor& input, ReduceOp op, CallOptions options = {});
+  /// Reduces `input` and makes new values of `target` of it, in one sweep: of elements that this rank owns, see
+  /// owned(), `update` gets the reduction and changes this rank's `target`; then every rank's `target` is that.
+  /// `update` is called on whatever thread performs the collective. `input` stays as it is.
+  Work reduce_update_(const at::Tensor& target, const at::Tensor& input, ReduceOp op, Update update,
+                      CallOptions options = {});
+  /// Parts of `count` elements that this rank is the owner of: each element has one owner.
+  std::vector<Slice> owned(std::int64_t count, at::ScalarType type) const;
   /// Replaces the root's `tensor` by the reduction over all ranks; others keep theirs.
   Work reduce_(const at::Tensor& tensor, ReduceOp op, int root, CallOptions options = {});
   Work broadcast_(const at::Tensor& tensor, int root, CallOptions options = {});

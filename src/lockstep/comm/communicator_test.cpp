@@ -231,6 +231,49 @@ TEST_P(Conformance, ShardsGiveTheSameBitsOnAnyNumberOfRanks) {
   });
 }
 
+/// A step of gradient descent on the owner's elements, beside the same of an all-reduce.
+TEST_P(Conformance, ReduceUpdateIsAllReduceAndAStep) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const std::int64_t count : kCounts) {
+      for (const bool in_shared_memory : {true, false}) {
+        const auto make = [&](at::ScalarType type) {
+          return in_shared_memory ? group.empty({count}, type) : at::empty({count}, type);
+        };
+        at::Tensor input = make(at::kFloat), target = make(at::kFloat);
+        const at::Tensor gradient = (numbers(count, group.rank()) / 7).to(at::kFloat);
+        input.copy_(gradient);
+        target.copy_(numbers(count, 3).to(at::kFloat) / 3);
+        at::Tensor sum = gradient.clone();
+        group.all_reduce_(sum, ReduceOp::Sum).wait();
+        const at::Tensor wanted = target - 0.1F * sum;
+
+        std::vector<int> updated(static_cast<std::size_t>(count));
+        const auto update = [&](std::int64_t first, std::int64_t some, const void* reduced) {
+          float* mine = target.data_ptr<float>() + first;
+          for (std::int64_t i = 0; i < some; ++i) {
+            ++updated[static_cast<std::size_t>(first + i)];
+            const float step = 0.1F * static_cast<const float*>(reduced)[i];
+            mine[i] -= step;
+          }
+        };
+        group.reduce_update_(target, input, ReduceOp::Sum, update).wait();
+        EXPECT_TRUE(same_bits(target, wanted)) << count;
+        EXPECT_TRUE(same_bits(input, gradient)) << count;
+
+        std::vector<int> owned(static_cast<std::size_t>(count));
+        for (const Slice& slice : group.owned(count, at::kFloat)) {
+          for (std::int64_t i = slice.begin; i < slice.end; ++i) ++owned[static_cast<std::size_t>(i)];
+        }
+        EXPECT_EQ(updated, owned);
+        at::Tensor owners = at::tensor(owned).to(at::kLong);
+        group.all_reduce_(owners, ReduceOp::Sum).wait();
+        EXPECT_TRUE(owners.equal(at::ones_like(owners))) << count;
+      }
+    }
+    EXPECT_THROW(group.reduce_update_(at::ones({3}), at::ones({4}), ReduceOp::Sum, [](auto...) {}), Error);
+  });
+}
+
 TEST_P(Conformance, ReduceScatter) {
   on_ranks(GetParam(), [](Communicator& group) {
     for (const auto count : kCounts) {

@@ -48,7 +48,7 @@ std::string Descriptor::text() const {
     result += fmt::format("({}", name_of(type));
     if (collective != Collective::AllToAll || count > 0) result += fmt::format("[{}]", count);
     const bool reduces = collective == Collective::AllReduce || collective == Collective::ReduceScatter ||
-                         collective == Collective::Reduce;
+                         collective == Collective::ReduceUpdate || collective == Collective::Reduce;
     if (reduces) result += fmt::format(", {}", name_of(op));
     if (root >= 0 && collective == Collective::AllReduce)
       result += fmt::format(", {} shards", root);

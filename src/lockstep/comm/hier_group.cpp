@@ -183,12 +183,6 @@ std::string HierGroup::absentees(const Operation& operation) {
 
 // ---- meeting on the host --------------------------------------------------------------------------
 
-std::shared_ptr<std::byte> HierGroup::shared(const void* data, std::size_t bytes) const {
-  auto* raw = static_cast<std::byte*>(const_cast<void*>(data));
-  if (local_size() == 1 || bytes == 0 || local_->endpoint().address_of(data) != 0) return {raw, [](std::byte*) {}};
-  return local_->endpoint().allocate(bytes);
-}
-
 std::int64_t HierGroup::piece_of(std::size_t element_bytes) const noexcept {
   return static_cast<std::int64_t>(std::max(local_->endpoint().tuning().piece_bytes / element_bytes, std::size_t{1}));
 }
@@ -234,7 +228,8 @@ Task HierGroup::run(const Request& request) {
   switch (request.descriptor.collective) {
     case Collective::AllReduce:
     case Collective::Reduce:
-    case Collective::ReduceScatter: return reduce(request);
+    case Collective::ReduceScatter:
+    case Collective::ReduceUpdate: return reduce(request);
     case Collective::Broadcast: return broadcast(request);
     case Collective::AllGather: return all_gather(request);
     case Collective::Send: return send(request);

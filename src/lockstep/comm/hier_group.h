@@ -53,6 +53,7 @@ class HierGroup final : public Backend {
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
   int world_rank(int rank) const noexcept override { return world_ranks_[static_cast<std::size_t>(rank)]; }
+  std::vector<Slice> owned(std::int64_t count, std::size_t element_bytes) const override;
   Task run(const Request& request) override;
   bool begin_at_once(const Request&) override { return false; }
   bool finish_at_once(const Request&, int) override { return false; }
@@ -81,6 +82,8 @@ class HierGroup final : public Backend {
   int new_wire_group(const Exchange& exchange);
   Task agree(const Request& request);
   Task reduce(const Request& request);
+  /// What each rank owns of each piece that is reduced at a time.
+  std::vector<std::vector<Slice>> ranges_of_pieces(std::int64_t count, std::size_t element_bytes) const;
   Task reduce_ranges(const Request& request, std::byte* output, const std::vector<Slice>& ranges);
   Task broadcast(const Request& request);
   Task all_gather(const Request& request);
@@ -97,9 +100,6 @@ class HierGroup final : public Backend {
   Task close(const Request& request);
   std::byte* input_of(Lane lane, int local_rank) const noexcept;
   std::byte* output_of(Lane lane, int local_rank) const noexcept;
-  /// `bytes` at `data` if peers on the host can reach them, else shared memory for as many. It
-  /// owns the second only: the first is a tensor's, see Endpoint::outlive.
-  std::shared_ptr<std::byte> shared(const void* data, std::size_t bytes) const;
   void compare(int peer, const Descriptor& mine, const Descriptor& theirs) const;
 
   const char* name_;

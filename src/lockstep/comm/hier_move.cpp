@@ -18,7 +18,7 @@ Task HierGroup::broadcast(const Request& request) {
   const int root_host = host_of(descriptor.root);
   const bool at_root_host = root_host == my_host();
 
-  const auto buffer = shared(request.output, bytes);
+  const auto buffer = local_->shared(request.output, bytes);
   const bool copied = buffer.get() != request.output;
   if (copied && descriptor.root == rank_) co_await copy(buffer.get(), request.output, bytes);
   co_await open(request, buffer.get(), nullptr);
@@ -96,7 +96,7 @@ Task HierGroup::all_gather(const Request& request) {
   };
 
   // Peers write into this rank's output, so the input is taken there first.
-  const auto output = shared(request.output, offsets.back());
+  const auto output = local_->shared(request.output, offsets.back());
   co_await copy(output.get() + begin_of(rank_), request.input, bytes_of(rank_));
   co_await open(request, nullptr, output.get());
   co_await agree(request);
@@ -162,7 +162,7 @@ Task HierGroup::exchange_blocks(const Request& request) {
     default: break;
   }
 
-  const auto input = shared(request.input, offered);
+  const auto input = local_->shared(request.input, offered);
   if (input.get() != request.input) co_await copy(input.get(), request.input, offered);
   // Local receivers look up where their block begins.
   OfferedBlock* offered_blocks = local_->channel().blocks(lane, local_->rank());

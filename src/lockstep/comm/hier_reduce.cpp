@@ -1,6 +1,7 @@
 // Reductions over several hosts, see hier_group.h for the idea.
 #include <algorithm>
 
+#include "lockstep/comm/copy_bytes.h"
 #include "lockstep/comm/hier_group.h"
 #include "lockstep/comm/wire_messages.h"
 
@@ -12,43 +13,63 @@ constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
 
 }  // namespace
 
+std::vector<std::vector<Slice>> HierGroup::ranges_of_pieces(std::int64_t count, std::size_t element_bytes) const {
+  const auto piece = std::max<std::int64_t>(kPieceBytes / static_cast<std::int64_t>(element_bytes), 1);
+  std::vector<std::vector<Slice>> pieces;
+  for (std::int64_t begin = 0; begin < count; begin += piece) {
+    auto& ranges = pieces.emplace_back();
+    for (int owner = 0; owner < size_; ++owner) {
+      const Slice slice = slice_of(std::min(piece, count - begin), size_, owner, element_bytes);
+      ranges.push_back({begin + slice.begin, begin + slice.end});
+    }
+  }
+  return pieces;
+}
+
+std::vector<Slice> HierGroup::owned(std::int64_t count, std::size_t element_bytes) const {
+  std::vector<Slice> mine;
+  for (const auto& ranges : ranges_of_pieces(count, element_bytes))
+    mine.push_back(ranges[static_cast<std::size_t>(rank_)]);
+  return mine;
+}
+
 Task HierGroup::reduce(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const bool scatters = descriptor.collective == Collective::ReduceScatter;
+  const bool updates = descriptor.collective == Collective::ReduceUpdate;
   const std::size_t element = request.element_bytes;
   const std::int64_t total = scatters ? descriptor.count * size_ : descriptor.count;
   const std::size_t bytes = static_cast<std::size_t>(total) * element;
 
-  // What local peers read, and for an all-reduce write, lies in shared memory.
-  const std::byte* source = scatters ? request.input : request.output;
-  const auto buffer = shared(source, bytes);
-  const bool copied = buffer.get() != source;
-  if (copied) co_await copy(buffer.get(), source, bytes);
-  co_await open(request, buffer.get(), nullptr);
+  // What local peers read and write lies in shared memory.
+  const std::byte* source = scatters || updates ? request.input : request.output;
+  const auto buffer = local_->shared(source, bytes);
+  if (buffer.get() != source) co_await copy(buffer.get(), source, bytes);
+  const auto target = updates ? local_->shared(request.output, bytes) : scatters ? nullptr : buffer;
+  co_await open(request, buffer.get(), target.get());
   co_await agree(request);
 
-  // Every rank owns a range of each piece; of a reduce_scatter, of its own block.
-  const std::int64_t piece =
-      std::max<std::int64_t>(kPieceBytes / static_cast<std::int64_t>(element) / (scatters ? size_ : 1), 1);
-  for (std::int64_t begin = 0; begin < descriptor.count; begin += piece) {
-    const std::int64_t count = std::min(piece, descriptor.count - begin);
-    std::vector<Slice> ranges;
-    for (int owner = 0; owner < size_; ++owner) {
-      if (scatters) {
+  if (scatters) {
+    // Of each piece of every rank's block that rank is the owner.
+    const std::int64_t piece = std::max<std::int64_t>(kPieceBytes / static_cast<std::int64_t>(element) / size_, 1);
+    for (std::int64_t begin = 0; begin < descriptor.count; begin += piece) {
+      const std::int64_t count = std::min(piece, descriptor.count - begin);
+      std::vector<Slice> ranges;
+      for (int owner = 0; owner < size_; ++owner) {
         ranges.push_back({owner * descriptor.count + begin, owner * descriptor.count + begin + count});
-      } else {
-        const Slice slice = slice_of(count, size_, owner, element);
-        ranges.push_back({begin + slice.begin, begin + slice.end});
       }
+      co_await reduce_ranges(request, request.output + static_cast<std::size_t>(begin) * element, ranges);
+      co_await Breathe{};
     }
-    co_await reduce_ranges(request, scatters ? request.output + static_cast<std::size_t>(begin) * element : nullptr,
-                           ranges);
-    co_await Breathe{};
+  } else {
+    for (const auto& ranges : ranges_of_pieces(descriptor.count, element)) {
+      co_await reduce_ranges(request, nullptr, ranges);
+      co_await Breathe{};
+    }
   }
   co_await close(request);
-  if (copied && (descriptor.collective == Collective::AllReduce || descriptor.root == rank_)) {
-    co_await copy(request.output, buffer.get(), bytes);
-  }
+  const bool has_result = updates || descriptor.collective == Collective::AllReduce || descriptor.root == rank_;
+  if (has_result && target && target.get() != request.output) co_await copy(request.output, target.get(), bytes);
 }
 
 // `output` is where the own range of a reduce_scatter goes.
@@ -59,7 +80,8 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   const std::size_t element = request.element_bytes;
   const std::size_t partial_element = c10::elementSize(accumulate_type(descriptor.type));
   const TreeReduction reduction{descriptor.type, descriptor.op, size_};
-  const bool to_all = descriptor.collective == Collective::AllReduce;
+  const bool updates = descriptor.collective == Collective::ReduceUpdate;
+  const bool to_all = updates || descriptor.collective == Collective::AllReduce;
   const int root_host = descriptor.collective == Collective::Reduce ? host_of(descriptor.root) : -1;
   const auto range_of = [&](int owner) { return ranges[static_cast<std::size_t>(owner)]; };
   const auto new_buffer = [](std::size_t bytes) {
@@ -107,7 +129,7 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   const auto store_here = [&](Slice range, const std::byte* values) -> Task {
     for (int peer = 0; peer < local_size(); ++peer) {
       if (!to_all && ranks_on(my_host())[static_cast<std::size_t>(peer)] != descriptor.root) continue;
-      std::byte* target = input_of(lane, peer) + static_cast<std::size_t>(range.begin) * element;
+      std::byte* target = output_of(lane, peer) + static_cast<std::size_t>(range.begin) * element;
       co_await copy(target, values, static_cast<std::size_t>(range.count()) * element);
     }
   };
@@ -156,6 +178,17 @@ Task HierGroup::reduce_ranges(const Request& request, std::byte* output, const s
   const auto result = new_buffer(static_cast<std::size_t>(mine.count()) * element);
   co_await reduce_inputs({0, size_}, Stage::Partials, output != nullptr ? output : result.get(), Stage::Elements,
                          mine.count());
+
+  if (updates) {
+    std::byte* const target = request.output + static_cast<std::size_t>(mine.begin) * element;
+    for (std::int64_t done = 0; done < mine.count(); done += piece) {
+      const std::int64_t now = std::min(piece, mine.count() - done);
+      std::byte* const values = result.get() + static_cast<std::size_t>(done) * element;
+      request.update(mine.begin + done, now, values);
+      copy_bytes(values, target + static_cast<std::size_t>(done) * element, static_cast<std::size_t>(now) * element);
+      co_await Breathe{};
+    }
+  }
 
   // 3. The finished range goes where it belongs.
   if (output == nullptr && (to_all || root_host == my_host())) co_await store_here(mine, result.get());

@@ -11,12 +11,6 @@
 #include "lockstep/comm/slot_exchange.h"
 
 namespace lockstep::comm {
-Slice slice_of(std::int64_t count, int parts, int index, std::size_t element_bytes) noexcept {
-  const std::int64_t per_line = std::max<std::int64_t>(1, 64 / static_cast<std::int64_t>(element_bytes));
-  const std::int64_t lines = (count + per_line - 1) / per_line;
-  const auto cut = [&](std::int64_t part) { return std::min(count, lines * part / parts * per_line); };
-  return {cut(index), cut(index + 1)};
-}
 
 HostGroup::HostGroup(std::shared_ptr<Endpoint> endpoint)
     : HostGroup(endpoint, all_ranks(endpoint->segment().ranks()), endpoint->segment().world_channel(), nullptr) {}
@@ -89,6 +83,12 @@ void HostGroup::announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buf
   arrive(lane);
 }
 
+std::shared_ptr<std::byte> HostGroup::shared(const void* data, std::size_t bytes) const {
+  auto* raw = static_cast<std::byte*>(const_cast<void*>(data));
+  if (size_ == 1 || bytes == 0 || endpoint_->address_of_buffer(data) != 0) return {raw, [](std::byte*) {}};
+  return endpoint_->allocate(bytes);
+}
+
 bool HostGroup::all_buffers_shared(Lane lane) const noexcept {
   for (int peer = 0; peer < size_; ++peer) {
     if (announcement(lane, peer).buffer == 0) return false;
@@ -119,6 +119,7 @@ Task HostGroup::run(const Request& request) {
     case Collective::AllReduce:
     case Collective::Reduce:
     case Collective::ReduceScatter: return reduce_in_place(request);
+    case Collective::ReduceUpdate: return reduce_update(request);
     default: return move_in_place(request);
   }
 }

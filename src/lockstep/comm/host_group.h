@@ -38,6 +38,9 @@ class HostGroup final : public Backend {
   int world_rank(int rank) const noexcept override {
     return endpoint_->world_rank_of(members_[static_cast<std::size_t>(rank)]);
   }
+  std::vector<Slice> owned(std::int64_t count, std::size_t element_bytes) const override {
+    return {slice_of(count, size_, rank_, element_bytes)};
+  }
   Task run(const Request& request) override;
   bool begin_at_once(const Request& request) override;
   bool finish_at_once(const Request& request, int spins) override;
@@ -51,6 +54,9 @@ class HostGroup final : public Backend {
   // ---- meeting: what larger collectives, and those over several hosts, are built from ----
 
   Endpoint& endpoint() const noexcept { return *endpoint_; }
+  /// `bytes` at `data` if peers can reach them or there are none, else shared memory for as many. It owns the
+  /// second only: the first is a tensor's, see Endpoint::outlive.
+  std::shared_ptr<std::byte> shared(const void* data, std::size_t bytes) const;
   /// Announces this rank's buffers for the next operation of the lane; then
   /// co_await everyone_here(lane), check_announcements().
   void announce(Lane lane, std::uint32_t fingerprint, std::uint64_t buffer, std::uint64_t longest_block = 0,
@@ -128,6 +134,7 @@ class HostGroup final : public Backend {
   Task all_reduce_in_two_hops(const Request& request);
 
   Task reduce_in_place(const Request& request);
+  Task reduce_update(const Request& request);
   Task all_reduce_staged(const Request& request);
   Task all_reduce_staged_pair(const Request& request);
   Task reduce_scatter_staged(const Request& request);
@@ -160,13 +167,5 @@ class HostGroup final : public Backend {
   std::vector<const void*> slot_inputs_;
   std::vector<Parcel> parcels_;  // what comes from each peer
 };
-
-/// Cuts `count` elements into `parts`; the cuts of part `index`, on cache lines where possible.
-struct Slice {
-  std::int64_t begin;
-  std::int64_t end;
-  std::int64_t count() const noexcept { return end - begin; }
-};
-Slice slice_of(std::int64_t count, int parts, int index, std::size_t element_bytes) noexcept;
 
 }  // namespace lockstep::comm

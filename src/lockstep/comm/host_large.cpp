@@ -5,8 +5,16 @@
 #include <utility>
 
 #include "lockstep/comm/host_group.h"
+#include "lockstep/comm/stream_copy.h"
 
 namespace lockstep::comm {
+namespace {
+
+// Of a reduction that is worked on at once: it stays in the core's own cache.
+constexpr std::size_t kUpdateBytes = 32 << 10;
+
+}  // namespace
+
 // Every rank owns a slice, reads it from all buffers and stores the result where it
 // belongs: into all of them, into the root's, or (reduce_scatter) into its own output.
 Task HostGroup::reduce_in_place(const Request& request) {
@@ -49,6 +57,54 @@ Task HostGroup::reduce_in_place(const Request& request) {
   // Peers work in this rank's buffers until they arrive too.
   arrive(lane);
   co_await everyone_here(lane);
+}
+
+// The owner of a slice reads it from all inputs, changes its own target and stores that into all others: what
+// was read is never written back, and targets are written once.
+Task HostGroup::reduce_update(const Request& request) {
+  const Descriptor& descriptor = request.descriptor;
+  const Lane lane = request.lane;
+  const std::size_t element = request.element_bytes;
+  const std::size_t bytes = static_cast<std::size_t>(descriptor.count) * element;
+  const auto input = shared(request.input, bytes);
+  const auto target = shared(request.output, bytes);
+  if (input.get() != request.input) copy_bytes(input.get(), request.input, bytes);
+  announce(lane, descriptor.fingerprint(), endpoint_->address_of(input.get()), 0, endpoint_->address_of(target.get()));
+  co_await everyone_here(lane);
+  check_announcements(request);
+
+  const Slice slice = slice_of(descriptor.count, size_, rank_, element);
+  std::vector<std::byte> reduced(kUpdateBytes);
+  std::vector<const void*> inputs(static_cast<std::size_t>(size_));
+  const auto piece = static_cast<std::int64_t>(kUpdateBytes / element);
+  std::size_t since_breath = 0;
+  for (std::int64_t begin = slice.begin; begin < slice.end; begin += piece) {
+    const std::int64_t count = std::min(piece, slice.end - begin);
+    const std::size_t offset = static_cast<std::size_t>(begin) * element;
+    const std::size_t piece_bytes = static_cast<std::size_t>(count) * element;
+    for (int peer = 0; peer < size_; ++peer) {
+      inputs[static_cast<std::size_t>(peer)] =
+          peer == rank_ ? input.get() + offset : endpoint_->pointer_at(announcement(lane, peer).buffer) + offset;
+    }
+    void* sum = reduced.data();
+    reduce_leaves({descriptor.type, descriptor.op, size_}, inputs, {&sum, 1}, count);
+    request.update(begin, count, sum);
+    for (int i = 1; i < size_; ++i) {
+      const int peer = (rank_ + i) % size_;
+      stream_copy(endpoint_->pointer_at(announcement(lane, peer).output) + offset, request.output + offset,
+                  piece_bytes);
+    }
+    if (target.get() != request.output) copy_bytes(target.get() + offset, request.output + offset, piece_bytes);
+    since_breath += piece_bytes * static_cast<std::size_t>(size_);
+    if (since_breath < endpoint_->tuning().piece_bytes) continue;
+    since_breath = 0;
+    co_await Breathe{};
+  }
+  stream_fence();
+  // Peers work in this rank's buffers until they arrive too.
+  arrive(lane);
+  co_await everyone_here(lane);
+  if (target.get() != request.output) copy_bytes(request.output, target.get(), bytes);
 }
 
 // Piece by piece: copy in, meet, reduce the own slice, meet, copy the others' slices

@@ -18,6 +18,7 @@
 #include "lockstep/comm/channel.h"
 #include "lockstep/comm/task.h"
 #include "lockstep/comm/types.h"
+#include "lockstep/comm/update.h"
 #include "lockstep/profile/span.h"
 
 namespace lockstep::comm {
@@ -33,6 +34,7 @@ struct Request {
   std::byte* output = nullptr;
   std::vector<std::int64_t> send_counts;
   std::vector<std::int64_t> recv_counts;
+  Update update;
 };
 
 class Operation {

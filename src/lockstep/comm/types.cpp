@@ -20,6 +20,7 @@ const char* name_of(Collective collective) noexcept {
     case Collective::Barrier: return "barrier";
     case Collective::AllReduce: return "all_reduce";
     case Collective::ReduceScatter: return "reduce_scatter";
+    case Collective::ReduceUpdate: return "reduce_update";
     case Collective::Reduce: return "reduce";
     case Collective::Broadcast: return "broadcast";
     case Collective::AllGather: return "all_gather";

@@ -17,6 +17,7 @@ enum class Collective : std::uint8_t {
   Barrier,
   AllReduce,
   ReduceScatter,
+  ReduceUpdate,
   Reduce,
   Broadcast,
   AllGather,

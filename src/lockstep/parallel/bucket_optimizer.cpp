@@ -5,23 +5,53 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 
 namespace lockstep::parallel {
+namespace {
+
+std::byte* element(const at::Tensor& tensor, std::int64_t number) {
+  return static_cast<std::byte*>(tensor.mutable_data_ptr()) + number * static_cast<std::int64_t>(tensor.element_size());
+}
+
+std::int64_t elements_of(const std::vector<comm::Slice>& slices) {
+  std::int64_t sum = 0;
+  for (const auto& slice : slices) sum += slice.count();
+  return sum;
+}
+
+/// Calls `work` with each slice of a bucket and the same elements of a state.
+template <class Work>
+void for_each_slice(const std::vector<comm::Slice>& slices, const at::Tensor& whole, const at::Tensor& state,
+                    const Work& work) {
+  std::int64_t at = 0;
+  for (const auto& slice : slices) {
+    work(whole.narrow(0, slice.begin, slice.count()), state.narrow(0, at, slice.count()));
+    at += slice.count();
+  }
+}
+
+}  // namespace
 
 BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, const Parameters& parameters,
-                                 const Buckets& buckets, std::vector<ParameterGroup> groups)
+                                 const Buckets& buckets, std::vector<ParameterGroup> groups, comm::Communicator& ranks,
+                                 Of elements)
     : optimizer_(std::move(optimizer)),
       buckets_(buckets),
       groups_(std::move(groups)),
-      state_names_(optimizer_->states()) {
+      state_names_(optimizer_->states()),
+      ranks_(ranks) {
   for (const auto& bucket : buckets_.all()) {
+    const std::int64_t count = bucket.weights.numel();
+    owned_.push_back(elements == Of::OwnRank ? ranks.owned(count, bucket.weights.scalar_type())
+                                             : std::vector<comm::Slice>{{0, count}});
     auto& states = states_.emplace_back();
     for (std::size_t number = 0; number < state_names_.size(); ++number) {
-      states.push_back(at::zeros_like(bucket.weights));
+      states.push_back(at::zeros({elements_of(owned_.back())}, bucket.weights.options()));
     }
   }
   for (const auto& parameter : parameters) parameter_names_.push_back(parameter.name);
@@ -41,50 +71,106 @@ void BucketOptimizer::cut(const Parameters& parameters) {
       if (!fits) fail(Fault::Usage, fmt::format("no parameter of the model has a name like '{}'", pattern));
     }
   }
-  for (std::size_t bucket = 0; bucket < buckets_.all().size(); ++bucket) {
-    for (const std::size_t number : buckets_.all()[bucket].parameters) {
+  for (const auto& bucket : buckets_.all()) {
+    auto& stretches = stretches_.emplace_back();
+    for (const std::size_t number : bucket.parameters) {
       const Place& place = buckets_.place(number);
-      const bool same = optimizer_->elementwise() && !stretches_.empty() && stretches_.back().bucket == bucket &&
-                        stretches_.back().group == group_of[number];
+      const bool same = optimizer_->elementwise() && !stretches.empty() && stretches.back().group == group_of[number];
       // Over the zeros between two parameters an optimiser may well walk.
       if (same) {
-        stretches_.back().count = place.first + place.count - stretches_.back().first;
+        stretches.back().count = place.first + place.count - stretches.back().first;
       } else {
-        stretches_.push_back({bucket, group_of[number], place.first, place.count});
+        stretches.push_back({group_of[number], place.first, place.count});
       }
     }
   }
 }
 
 void BucketOptimizer::step(double lr, double gradient_scale) {
+  begin_step(lr);
+  for (std::size_t bucket = 0; bucket < owned_.size(); ++bucket) {
+    for (const auto& slice : owned_[bucket]) {
+      step_part(bucket, slice.begin, slice.count(), element(buckets_.all()[bucket].gradients, slice.begin),
+                gradient_scale);
+    }
+  }
+}
+
+void BucketOptimizer::begin_step(double lr) noexcept {
   ++steps_;
-  for (const auto& [bucket, group, first, count] : stretches_) {
-    const Bucket& run = buckets_.all()[bucket];
-    const auto from = [first = first](const at::Tensor& tensor) {
-      return static_cast<char*>(tensor.mutable_data_ptr()) + first * static_cast<std::int64_t>(tensor.element_size());
-    };
-    ElementRun elements{run.weights.scalar_type(), from(run.weights), from(run.gradients), {}, count};
-    std::transform(states_[bucket].begin(), states_[bucket].end(), elements.states.begin(), from);
-    optimizer_->step(elements, {steps_, lr * groups_[group].lr_factor, groups_[group].weight_decay, gradient_scale});
+  lr_ = lr;
+}
+
+void BucketOptimizer::step_part(std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients,
+                                double gradient_scale) {
+  // Where the state of the bucket's element 0 would lie, of the slice that holds this part.
+  std::int64_t state_origin = 0;
+  for (const auto& slice : owned_[bucket]) {
+    if (first < slice.end) {
+      state_origin -= slice.begin;
+      break;
+    }
+    state_origin += slice.count();
+  }
+  const at::Tensor& weights = buckets_.all()[bucket].weights;
+  for (const auto& stretch : stretches_[bucket]) {
+    const std::int64_t from = std::max(first, stretch.first);
+    const std::int64_t to = std::min(first + count, stretch.first + stretch.count);
+    if (from >= to) continue;
+    ElementRun run{
+        weights.scalar_type(),
+        element(weights, from),
+        static_cast<const std::byte*>(gradients) + (from - first) * static_cast<std::int64_t>(weights.element_size()),
+        {},
+        to - from};
+    std::transform(states_[bucket].begin(), states_[bucket].end(), run.states.begin(),
+                   [&](const at::Tensor& state) { return element(state, state_origin + from); });
+    const ParameterGroup& group = groups_[stretch.group];
+    optimizer_->step(run, {steps_, lr_ * group.lr_factor, group.weight_decay, gradient_scale});
+  }
+}
+
+void BucketOptimizer::add_views(Parameters& views, std::size_t bucket, std::size_t number,
+                                const at::Tensor& whole) const {
+  for (const std::size_t parameter : buckets_.all()[bucket].parameters) {
+    const Place& place = buckets_.place(parameter);
+    views.push_back({state_names_[number] + "/" + parameter_names_[parameter],
+                     whole.narrow(0, place.first, place.count).view_as(buckets_.weight(parameter))});
   }
 }
 
 Parameters BucketOptimizer::states() const {
-  Parameters result;
-  for (std::size_t parameter = 0; parameter < parameter_names_.size(); ++parameter) {
-    const Place& place = buckets_.place(parameter);
+  Parameters views;
+  for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) {
     for (std::size_t number = 0; number < state_names_.size(); ++number) {
-      const at::Tensor run = states_[place.bucket][number].narrow(0, place.first, place.count);
-      result.push_back(
-          {state_names_[number] + "/" + parameter_names_[parameter], run.view_as(buckets_.weight(parameter))});
+      at::Tensor whole = states_[bucket][number];
+      if (whole.numel() < buckets_.all()[bucket].weights.numel()) {
+        whole = at::zeros_like(buckets_.all()[bucket].weights);
+        for_each_slice(owned_[bucket], whole, states_[bucket][number],
+                       [](at::Tensor part, const at::Tensor& state) { part.copy_(state); });
+        // Every element is zero on all ranks but one. As integers, the sum has its bits, minus zero's too.
+        ranks_
+            .all_reduce_(whole.view(whole.element_size() == 8 ? at::kLong : at::kInt), comm::ReduceOp::Sum,
+                         {.name = "optimizer"})
+            .wait();
+      }
+      add_views(views, bucket, number, whole);
     }
   }
-  return result;
+  return views;
 }
 
-void BucketOptimizer::broadcast_states(comm::Communicator& group) {
-  for (const auto& states : states_) {
-    for (const auto& state : states) group.broadcast_(state, 0, {.name = "optimizer"}).wait();
+void BucketOptimizer::load_states(const std::function<void(const Parameters&)>& load) {
+  for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) {
+    for (std::size_t number = 0; number < state_names_.size(); ++number) {
+      const at::Tensor whole = at::zeros_like(buckets_.all()[bucket].weights);
+      Parameters views;
+      add_views(views, bucket, number, whole);
+      if (ranks_.rank() == 0) load(views);
+      ranks_.broadcast_(whole, 0, {.name = "optimizer"}).wait();
+      for_each_slice(owned_[bucket], whole, states_[bucket][number],
+                     [](const at::Tensor& part, at::Tensor state) { state.copy_(part); });
+    }
   }
 }
 

@@ -2,9 +2,11 @@
 //
 // Steps an Optimizer over buckets, with what it remembers beside them, and settings by
 // groups of parameters: a group is chosen by the pattern of its names, the last that fits.
+// Of a group of ranks each may keep and step its own elements only.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,37 +28,49 @@ struct ParameterGroup {
 
 class BucketOptimizer {
  public:
+  /// Whose elements this one steps.
+  enum class Of : std::uint8_t { AllRanks, OwnRank };
+
   /// The first of `groups` is that of all parameters that no other names.
   BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, const Parameters& parameters, const Buckets& buckets,
-                  std::vector<ParameterGroup> groups);
+                  std::vector<ParameterGroup> groups, comm::Communicator& ranks, Of elements = Of::AllRanks);
 
   /// `gradient_scale` multiplies every gradient first.
   void step(double lr, double gradient_scale);
+  /// The same in parts, which together are all elements of this rank: [first, first + count) of a bucket lies
+  /// within one of them. begin_step() comes first.
+  void begin_step(double lr) noexcept;
+  void step_part(std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients,
+                 double gradient_scale);
 
   /// Steps taken before this, of a run that is resumed.
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
-  /// What is remembered, by "exp_avg/PARAMETER", shaped as the parameter: views, to be saved or loaded.
+  /// What is remembered, by "exp_avg/PARAMETER", shaped as the parameter. A collective if ranks keep their own.
   Parameters states() const;
-  /// They become those of rank 0.
-  void broadcast_states(comm::Communicator& group);
+  /// They become what `load` makes, on rank 0, of tensors like those of states(). A collective.
+  void load_states(const std::function<void(const Parameters&)>& load);
 
  private:
   /// Neighbours of one group in a bucket.
   struct Stretch {
-    std::size_t bucket;
     std::size_t group;
     std::int64_t first;
     std::int64_t count;
   };
   void cut(const Parameters& parameters);
+  /// A state of a whole bucket as tensors of its parameters.
+  void add_views(Parameters& views, std::size_t bucket, std::size_t number, const at::Tensor& whole) const;
 
   std::shared_ptr<const Optimizer> optimizer_;
   const Buckets& buckets_;
   std::vector<ParameterGroup> groups_;
   std::vector<std::string> state_names_;
   std::vector<std::string> parameter_names_;
-  std::vector<std::vector<at::Tensor>> states_;  // by bucket, then number
-  std::vector<Stretch> stretches_;
+  comm::Communicator& ranks_;
+  std::vector<std::vector<comm::Slice>> owned_;  // by bucket: of this rank's elements
+  std::vector<std::vector<at::Tensor>> states_;  // by bucket, then number: of them, one after another
+  std::vector<std::vector<Stretch>> stretches_;  // by bucket, in order
+  double lr_ = 0;                                // of the step under way
   std::int64_t steps_ = 0;
 };
 

@@ -45,7 +45,8 @@ class DataParallel::Engine {
         options_(options),
         parameters_(trained(parameters)),
         buckets_(parameters_, backwards(parameters_.size()), options.buckets, group),
-        arrived_(parameters_.size()) {
+        arrivals_of_(parameters_.size()),
+        expected_(parameters_.size(), 1) {
     check_same_model();
     const at::NoGradGuard no_gradients;
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
@@ -73,17 +74,36 @@ class DataParallel::Engine {
   void finish() {
     const profile::Span span("wait for gradients");
     const at::NoGradGuard no_gradients;
+    lay_out();
     complete_gradients();
     while (started_ < buckets_.all().size()) start_next();
     for (auto& work : works_) work.wait();
     works_.clear();
     unused_.clear();
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
-      if (!arrived_[number]) unused_.push_back(parameters_[number].name);
+      if (arrivals_of_[number] == 0) unused_.push_back(parameters_[number].name);
     }
-    if (!rebuilt_) rebuild();
     start_step();
   }
+
+  bool lay_out() {
+    if (laid_out_) return false;
+    const at::NoGradGuard no_gradients;
+    complete_gradients();
+    for (std::size_t number = 0; number < sums_.size(); ++number) {
+      at::Tensor gradients = buckets_.all()[number].gradients;
+      sums_[number].fold_(gradients, shard_);
+    }
+    sums_.clear();
+    rebuild();
+    for (std::size_t number = 0; number < expected_.size(); ++number) {
+      expected_[number] = std::max(arrivals_of_[number], 1);
+    }
+    laid_out_ = true;
+    return true;
+  }
+
+  void update_with(BucketUpdate update) { update_ = std::move(update); }
 
   void drop_gradients() {
     for (const auto& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
@@ -173,24 +193,43 @@ class DataParallel::Engine {
     }
     // Backward on a GPU has threads of its own.
     const std::lock_guard lock(mutex_);
-    if (!last_ || !last_shard_ || arrived_[number]) return;
-    arrived_[number] = true;
-    arrivals_.push_back(number);
-    --missing_[buckets_.place(number).bucket];
+    if (!last_ || !last_shard_) return;
+    // A layer that is used several times may bring its gradient in as many parts.
+    const int arrivals = ++arrivals_of_[number];
+    if (arrivals == 1) arrivals_.push_back(number);
+    if (!laid_out_) return;
+    const std::size_t bucket = buckets_.place(number).bucket;
+    if (bucket < started_) {
+      fail(Fault::Usage,
+           fmt::format("'{}' is used more often in this step than in the first, {} times: its gradient is "
+                       "on its way already; use it equally often in every step",
+                       parameters_[number].name, expected_[number]));
+    }
+    if (arrivals == expected_[number]) --missing_[bucket];
     while (started_ < missing_.size() && missing_[started_] == 0) start_next();
   }
 
   /// In the order of buckets, whatever is ready first: all ranks must do the same.
   void start_next() {
-    at::Tensor gradients = buckets_.all()[started_].gradients;
+    const Bucket& bucket = buckets_.all()[started_];
+    at::Tensor gradients = bucket.gradients;
     if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
-    works_.push_back(group_.all_reduce_(gradients, options_.op, {.name = "gradients"}));
+    // However small: backward goes on meanwhile.
+    const comm::CallOptions options{.name = "gradients", .lane = comm::Lane::Bulk};
+    if (update_) {
+      const auto update = [this, number = started_](std::int64_t first, std::int64_t count, const void* sums) {
+        update_(number, first, count, sums);
+      };
+      works_.push_back(group_.reduce_update_(bucket.weights, gradients, options_.op, update, options));
+    } else {
+      works_.push_back(group_.all_reduce_(gradients, options_.op, options));
+    }
     ++started_;
   }
 
   void start_step() {
     started_ = 0;
-    std::fill(arrived_.begin(), arrived_.end(), false);
+    std::fill(arrivals_of_.begin(), arrivals_of_.end(), 0);
     arrivals_.clear();
     missing_.clear();
     for (const auto& bucket : buckets_.all()) missing_.push_back(bucket.parameters.size());
@@ -211,10 +250,9 @@ class DataParallel::Engine {
   }
 
   void rebuild() {
-    rebuilt_ = true;
     std::vector<std::size_t> order = arrivals_;
     for (const std::size_t number : backwards(parameters_.size())) {
-      if (!arrived_[number]) order.push_back(number);
+      if (arrivals_of_[number] == 0) order.push_back(number);
     }
     const std::string bytes(reinterpret_cast<const char*>(order.data()), order.size() * sizeof(order[0]));
     const std::string agreed = group_.broadcast_bytes(bytes, 0);
@@ -222,7 +260,6 @@ class DataParallel::Engine {
     Buckets again(parameters_, order, options_.buckets, group_);
     move_into(again);
     buckets_ = std::move(again);
-    sums_.clear();
   }
 
   comm::Communicator& group_;
@@ -230,12 +267,14 @@ class DataParallel::Engine {
   Parameters parameters_;
   Buckets buckets_;
   bool last_ = true;
-  bool rebuilt_ = false;
+  bool laid_out_ = false;
+  BucketUpdate update_;
   std::uint32_t shard_ = 0;
   bool last_shard_ = true;
   std::vector<TreeSum> sums_;          // by bucket, of the shards before this one
   std::mutex mutex_;                   // of what follows
-  std::vector<bool> arrived_;          // by parameter
+  std::vector<int> arrivals_of_;       // by parameter
+  std::vector<int> expected_;          // by parameter: arrivals in a step
   std::vector<std::size_t> arrivals_;  // in their order
   std::vector<std::size_t> missing_;   // by bucket: gradients to come
   std::size_t started_ = 0;            // buckets under way
@@ -248,6 +287,8 @@ DataParallel::DataParallel(const Parameters& parameters, comm::Communicator& gro
 DataParallel::~DataParallel() = default;
 void DataParallel::reduce_in_backward(bool last) noexcept { engine_->reduce_in_backward(last); }
 void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(number, count); }
+bool DataParallel::lay_out() { return engine_->lay_out(); }
+void DataParallel::update_with(BucketUpdate update) { engine_->update_with(std::move(update)); }
 void DataParallel::finish() { engine_->finish(); }
 void DataParallel::drop_gradients() { engine_->drop_gradients(); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }

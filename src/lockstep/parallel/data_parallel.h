@@ -5,6 +5,8 @@
 // and gradients live in buckets of communicator memory; after the first step these are laid
 // out anew in the order in which gradients arrive. Collectives of all ranks are the
 // same whatever their models do: a parameter that a rank did not use counts as zeros.
+// Instead of summing gradients for everyone, ranks can make new weights of them in the
+// same sweep, see update_with().
 //
 //   DataParallel engine(parameters_of(model), group);
 //   loss.backward();          // of a loss that is a sum, so that uneven ranks stay exact
@@ -14,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +33,10 @@ struct DataParallelOptions {
   comm::ReduceOp op = comm::ReduceOp::Sum;
 };
 
+/// Makes new weights of a bucket's elements [first, first + count) of their summed gradients.
+using BucketUpdate =
+    std::function<void(std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients)>;
+
 class DataParallel {
  public:
   /// Takes over the parameters that require a gradient; all weights become those of rank 0.
@@ -43,9 +50,15 @@ class DataParallel {
   /// Virtual shards, for sums whose bits do not depend on the number of ranks: what follows is backward of shard
   /// `number` of the `count` that this rank holds, a power of two. From 0 on; gradients begin anew with each.
   void begin_shard(int number, int count);
-  /// Returns once all gradients are those of all ranks. After the first step of a run the buckets are laid out
-  /// anew, so state that lies beside them is made after it.
+  /// Once, after backward of the first step, the buckets are laid out anew: true then. State that lies beside
+  /// them is made after it.
+  bool lay_out();
+  /// Returns once all gradients are those of all ranks. Lays out first, if that is still to be done.
   void finish();
+  /// From now on the owner of elements (see Communicator::owned, per bucket) makes new weights of their gradients,
+  /// which every rank then has: weights change during backward, once no rank needs the old ones any more, and
+  /// gradients stay those of this rank. `update` is called on any thread, one call at a time. None: as before.
+  void update_with(BucketUpdate update);
   /// Before the next step: what follows replaces the gradients instead of adding to them.
   void drop_gradients();
 

@@ -94,6 +94,66 @@ TEST_P(EveryGroup, SumsGradientsOfUnevenRanks) {
   });
 }
 
+TEST_P(EveryGroup, WaitsForEveryUseOfALayer) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net();
+    Linear& layer = net->first;
+    const torch::Tensor rows = inputs();
+    const auto backward_of_uses = [&](int uses) {
+      torch::Tensor loss = torch::zeros({}, torch::kDouble);
+      for (int use = 1; use <= uses; ++use) loss = loss + use * layer(rows).square().sum();
+      loss.backward();
+    };
+    backward_of_uses(2);
+    const torch::Tensor once = layer->weight.grad().clone();
+    layer->zero_grad();
+    DataParallel engine({{"weight", layer->weight}}, group);
+    for (int step = 0; step < 3; ++step) {
+      engine.drop_gradients();
+      backward_of_uses(2);
+      engine.finish();
+      EXPECT_TRUE(torch::allclose(layer->weight.grad(), group.size() * once, 1e-12)) << step;
+    }
+    engine.drop_gradients();
+    try {
+      backward_of_uses(3);
+      FAIL() << "nobody noticed";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("'weight' is used more often"), std::string::npos) << error.message();
+    }
+    engine.finish();
+  });
+}
+
+TEST_P(EveryGroup, MakesNewWeightsInTheSameSweep) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    Net net = make_net(), plain = make_net();
+    DataParallel engine(parameters_of(*net), group, {.buckets = {.first_bytes = 64, .bytes = 1024}});
+    DataParallel other(parameters_of(*plain), group, {.buckets = {.first_bytes = 64, .bytes = 1024}});
+    for (int step = 0; step < 4; ++step) {
+      engine.drop_gradients();
+      other.drop_gradients();
+      backward(net, rows_of(group));
+      backward(plain, rows_of(group));
+      if (engine.lay_out()) {
+        engine.update_with([&](std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients) {
+          double* weights = engine.buckets().all()[bucket].weights.data_ptr<double>() + first;
+          for (std::int64_t i = 0; i < count; ++i) weights[i] -= 0.01 * static_cast<const double*>(gradients)[i];
+        });
+      }
+      engine.finish();
+      other.finish();
+      const torch::NoGradGuard no_gradients;
+      for (const auto& [name, tensor] : parameters_of(*plain)) tensor.sub_(0.01 * tensor.grad());
+      const auto mine = parameters_of(*net), theirs = parameters_of(*plain);
+      for (std::size_t number = 0; number < mine.size(); ++number) {
+        EXPECT_TRUE(mine[number].tensor.equal(theirs[number].tensor)) << mine[number].name << " in step " << step;
+      }
+    }
+    engine.check_equal();
+  });
+}
+
 TEST_P(EveryGroup, AddsUpBeforeItReduces) {
   on_ranks(GetParam(), [](Communicator& group) {
     Net net = make_net();

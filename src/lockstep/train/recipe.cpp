@@ -81,6 +81,7 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.seed = static_cast<std::uint64_t>(recipe.get("seed", 0));
   settings.exact = recipe.get("exact", settings.exact);
   settings.shards = static_cast<int>(recipe.get("shards", settings.shards));
+  if (recipe.has("fuse_step")) settings.fuse_step = recipe.get("fuse_step", true);
   settings.accumulate = recipe.get("accumulate", settings.accumulate);
   settings.clip_norm = recipe.get("clip_norm", settings.clip_norm);
   settings.clip_value = recipe.get("clip_value", settings.clip_value);

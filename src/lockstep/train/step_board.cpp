@@ -2,12 +2,10 @@
 
 #include <cmath>
 
-#include <ATen/ops/zeros.h>
-
 namespace lockstep::train {
 
 StepBoard::StepBoard(const Shards& shards, comm::Communicator& group)
-    : shards_(shards), group_(group), values_(at::zeros({2 * (shards.total + group.size())}, at::kDouble)) {}
+    : shards_(shards), group_(group), values_(group.empty({2 * (shards.total + group.size())}, at::kDouble).zero_()) {}
 
 void StepBoard::clear() { values_.zero_(); }
 

@@ -23,8 +23,11 @@ class StepBoard {
   void add(int number, const Score& score);
   void ask_to_stop() { flags()[0] = 1; }
   void say_written() { flags()[1] = 1; }
-  /// Zeros of the others make of the sum a gathering, whose order of addition does not matter.
-  comm::Work share() { return group_.all_reduce_(values_, comm::ReduceOp::Sum, {.name = "losses"}); }
+  /// Zeros of the others make of the sum a gathering, whose order of addition does not matter. Done before any
+  /// bulk collective that is issued later.
+  comm::Work share() {
+    return group_.all_reduce_(values_, comm::ReduceOp::Sum, {.name = "losses", .lane = comm::Lane::Bulk});
+  }
 
   // Once shared, the same on all ranks.
   double loss() const { return sum(0); }

@@ -58,6 +58,22 @@ void load_into(const parallel::Parameters& targets, const parallel::Parameters& 
   }
 }
 
+/// Whether new weights can be made of gradients as soon as these are summed; if not, `why`.
+bool can_fuse(const TrainerSettings& settings, std::string& why) {
+  if (!settings.optimizer->elementwise()) why = "the optimizer looks at whole parameters";
+  if (settings.clip_norm > 0 || settings.clip_value > 0) why = "clipping looks at all gradients before the step";
+  return why.empty();
+}
+
+bool fuses(const TrainerSettings& settings, const comm::Communicator& group) {
+  std::string why;
+  const bool can = can_fuse(settings, why);
+  if (!can && settings.fuse_step.value_or(false)) {
+    fail(Fault::Usage, fmt::format("fuse_step = true cannot be: {}; leave fuse_step out", why));
+  }
+  return can && settings.fuse_step.value_or(group.size() > 1);
+}
+
 RunLength length_of(const TrainerSettings& settings, std::int64_t samples) {
   const std::int64_t steps_of_epoch = (samples + settings.batch - 1) / settings.batch;
   const std::int64_t steps = settings.steps > 0 ? settings.steps : settings.epochs * steps_of_epoch;
@@ -105,6 +121,7 @@ class Run {
         task_(task),
         data_(data),
         shards_(shards_of(group, settings)),
+        fused_(fuses(settings, group)),
         order_(order_of(data, settings.seed)),
         samples_(order_->length()),
         length_(length_of(settings, samples_)),
@@ -156,20 +173,23 @@ class Run {
   void take_step(const data::Batch& batch) {
     const auto begin = Clock::now();
     const profile::Span span("step");
+    const double lr = settings_.lr * schedule_->factor(step_);
+    samples_of_step_ = batch.global_count;
+    if (optimizer_ && fused_) optimizer_->begin_step(lr);
     backward(batch);
     const auto done = Clock::now();
+    const bool first = engine_.lay_out();
+    if (first) {
+      make_optimizer();
+      if (fused_) optimizer_->begin_step(lr);
+    }
     engine_.finish();
-    board_.share().wait();
+    board_shared_.wait();
     waited_s_ += seconds_since(done);
+    if (first && batch.count() > 0) name_unused();
     if (settings_.exact) statistics_.finish(shards_.total);
     check_finite(batch);
-    const double lr = settings_.lr * schedule_->factor(step_);
-    if (!optimizer_) {
-      make_optimizer();
-      if (batch.count() > 0) name_unused();
-    }
-    // Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
-    optimizer_->step(lr, clip_scale(static_cast<double>(batch.global_count) / board_.count()));
+    if (!fused_) optimizer_->step(lr, clip_scale(gradient_scale()));
     ++step_;
     result_.loss = board_.loss() / board_.count();
     const StepReport report{
@@ -177,6 +197,9 @@ class Run {
         waited_s_, loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
   }
+
+  /// Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
+  double gradient_scale() const { return static_cast<double>(samples_of_step_) / board_.count(); }
 
   void name_unused() const {
     const auto unused = engine_.unused();
@@ -186,13 +209,22 @@ class Run {
   }
 
   void make_optimizer() {
-    optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups);
+    using Of = parallel::BucketOptimizer::Of;
+    optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups, group_,
+                       fused_ ? Of::OwnRank : Of::AllRanks);
+    if (fused_) {
+      engine_.update_with([this](std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients) {
+        // The losses of all ranks are here already: they went ahead of the gradients.
+        if (board_.first_not_finite() >= 0) return;
+        optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
+      });
+    }
     if (resumed_.facts.is_null()) return;
     const at::NoGradGuard no_gradients;
     optimizer_->set_steps(step_);
-    if (group_.rank() == 0) load_into(optimizer_->states(), resumed_.tensors, kOptimizer);
+    optimizer_->load_states(
+        [this](const parallel::Parameters& states) { load_into(states, resumed_.tensors, kOptimizer); });
     resumed_.tensors.clear();
-    optimizer_->broadcast_states(group_);
   }
 
   Checkpoint snapshot() const {
@@ -232,6 +264,7 @@ class Run {
     if (stop_.made() || late) board_.ask_to_stop();
     if (saver_.written()) board_.say_written();
     engine_.drop_gradients();
+    bool shared = false;
     for (int shard = 0; shard < shards_.own.count; ++shard) {
       if (settings_.exact) {
         engine_.begin_shard(shard, shards_.own.count);
@@ -246,10 +279,15 @@ class Run {
         parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
         const Score score = task_.score(piece_of(batch, from, to));
         board_.add(shard, score);
+        if (shard + 1 == shards_.own.count && piece + 1 == settings_.accumulate) {
+          board_shared_ = board_.share();
+          shared = true;
+        }
         (score.loss / static_cast<double>(batch.global_count)).backward();
       }
       if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
     }
+    if (!shared) board_shared_ = board_.share();
   }
 
   data::Batch piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
@@ -353,6 +391,7 @@ class Run {
   Task& task_;
   const TrainingData& data_;
   Shards shards_;
+  bool fused_;  // see TrainerSettings::fuse_step
   std::shared_ptr<const data::Order> order_;
   std::int64_t samples_;  // of an epoch
   RunLength length_;
@@ -365,6 +404,8 @@ class Run {
   CheckpointSaver saver_;
   data::Loader loader_;
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
+  comm::Work board_shared_;
+  std::int64_t samples_of_step_ = 0;
   std::int64_t step_ = 0;
   double waited_s_ = 0;  // for other ranks
   Clock::time_point begun_;

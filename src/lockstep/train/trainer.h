@@ -39,6 +39,9 @@ struct TrainerSettings {
   bool exact = false;
   int shards = 16;  // of exact mode, a power of two and at least as many as ranks
   double lr = 0.01;
+  /// The owner of weights sums their gradients, steps the optimiser and stores the new weights on every rank in one
+  /// sweep, with the same bits; not set: where it can be, which is without clipping and with more than one rank.
+  std::optional<bool> fuse_step = std::nullopt;
   double clip_norm = 0;   // above 0: gradients of a larger norm are scaled down to it
   double clip_value = 0;  // above 0: no element of a gradient is larger
   std::shared_ptr<const parallel::Optimizer> optimizer;

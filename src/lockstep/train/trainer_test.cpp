@@ -92,6 +92,35 @@ TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
   EXPECT_NE(train(1, {"seed=1"}).hash, alone.hash);
 }
 
+class FusedStep : public testing::TestWithParam<std::vector<std::string>> {};
+INSTANTIATE_TEST_SUITE_P(Recipes, FusedStep,
+                         testing::Values(std::vector<std::string>{"optimizer.name=sgd"},
+                                         std::vector<std::string>{"optimizer.name=sgd", "optimizer.momentum=0.9",
+                                                                  "optimizer.nesterov=true"},
+                                         std::vector<std::string>{"optimizer.name=adamw", "optimizer.weight_decay=0.1",
+                                                                  "optimizer.no_decay=['*.bias']"},
+                                         std::vector<std::string>{"optimizer.name=adagrad", "accumulate=2"},
+                                         std::vector<std::string>{"optimizer.name=rmsprop", "exact=false"}));
+
+TEST_P(FusedStep, HasTheBitsOfThePlainOne) {
+  const auto with = [](const std::string& more) {
+    auto settings = GetParam();
+    settings.push_back(more);
+    return settings;
+  };
+  for (const int ranks : {1, 2, 3, 5}) {
+    const auto plain = train(ranks, with("fuse_step=false"));
+    EXPECT_EQ(train(ranks, with("fuse_step=true")).hash, plain.hash) << ranks;
+  }
+}
+
+TEST(FusedStep, IsRefusedWhereItCannotBe) {
+  for (const char* setting : {"clip_norm=1", "clip_value=1", "optimizer.name=lamb"}) {
+    EXPECT_THROW(train(2, {"fuse_step=true", setting}), Error) << setting;
+    EXPECT_NO_THROW(train(2, {setting, "steps=2"})) << setting;
+  }
+}
+
 TEST(ExactMode, NeedsAsManyShardsAsRanks) {
   EXPECT_THROW(train(3, {"shards=2"}), Error);
   EXPECT_THROW(train(2, {"shards=6"}), Error);
@@ -148,6 +177,17 @@ TEST_F(Checkpoints, LetARunGoOnWithOtherRanks) {
     const auto resumed = train(after, {}, settings(true));
     EXPECT_EQ(resumed.hash, whole.hash) << before << " then " << after;
     EXPECT_EQ(resumed.result.loss, whole.result.loss);
+  }
+}
+
+TEST_F(Checkpoints, AreTheSameForAFusedStep) {
+  const auto whole = train(2, {});
+  for (const bool fused_first : {true, false}) {
+    fs::remove_all(folder_);
+    train(3, {fused_first ? "fuse_step=true" : "fuse_step=false"}, settings(false, 9));
+    fs::remove_all(folder_ + "/0000000012");
+    const auto resumed = train(2, {fused_first ? "fuse_step=false" : "fuse_step=true"}, settings(true));
+    EXPECT_EQ(resumed.hash, whole.hash) << fused_first;
   }
 }
 

@@ -66,7 +66,7 @@ TEST_P(SameAsLibtorch, OverTenSteps) {
     }
     const Config recipe = Config::from_text(std::string("[optimizer]\n") + GetParam().recipe);
     BucketOptimizer mine(make_optimizer(recipe.get("optimizer.name", ""), recipe, "optimizer"), parameters, buckets,
-                         {{.patterns = {}, .weight_decay = 0.01}});
+                         {{.patterns = {}, .weight_decay = 0.01}}, group);
     recipe.finish();
     for (int step = 0; step < 10; ++step) {
       const auto all = theirs->parameters();
@@ -88,7 +88,7 @@ TEST(Lamb, StepsAsLongAsTheParameter) {
     const Parameters parameters = {{"weight", at::arange(1, 13, at::kDouble).view({3, 4})}};
     Buckets buckets(parameters, {0}, {}, group);
     buckets.weight(0).copy_(parameters[0].tensor);
-    BucketOptimizer optimizer(make_optimizer("lamb", Config(), "optimizer"), parameters, buckets, {{}});
+    BucketOptimizer optimizer(make_optimizer("lamb", Config(), "optimizer"), parameters, buckets, {{}}, group);
     at::Tensor weight = parameters[0].tensor.clone(), mean = at::zeros_like(weight), square = at::zeros_like(weight);
     for (int step = 0; step < 5; ++step) {
       const at::Tensor slope = gradient(weight, step);
@@ -115,13 +115,14 @@ TEST(ParameterGroups, LearnApart) {
     }
     BucketOptimizer optimizer(
         make_optimizer("sgd", Config(), "optimizer"), parameters, buckets,
-        {{.patterns = {}, .weight_decay = 1}, {.patterns = {"*.bias", "norm.*"}, .lr_factor = 0.5, .weight_decay = 0}});
+        {{.patterns = {}, .weight_decay = 1}, {.patterns = {"*.bias", "norm.*"}, .lr_factor = 0.5, .weight_decay = 0}},
+        group);
     optimizer.step(0.25, 1);
     EXPECT_EQ(buckets.weight(0)[0].item<float>(), 0.5F);
     EXPECT_EQ(buckets.weight(1)[0].item<float>(), 0.875F);
     EXPECT_EQ(buckets.weight(2)[2].item<float>(), 0.875F);
     EXPECT_THROW(BucketOptimizer(make_optimizer("sgd", Config(), "optimizer"), parameters, buckets,
-                                 {{}, {.patterns = {"*.gamma"}}}),
+                                 {{}, {.patterns = {"*.gamma"}}}, group),
                  Error);
   });
 }
