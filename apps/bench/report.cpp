@@ -38,6 +38,7 @@ nlohmann::json row_json(const Series& series) {
   if (series.samples_per_call) row["samples_per_s"] = static_cast<double>(*series.samples_per_call) / median_s;
   if (series.peak_pss_bytes) row["peak_pss_bytes"] = *series.peak_pss_bytes;
   if (!series.open_seconds.empty()) row["open_s"] = median(series.open_seconds);
+  if (!series.exposed_shares.empty()) row["exposed_share"] = median(series.exposed_shares);
   if (series.disk) {
     row["files"] = series.disk->files;
     row["file_bytes"] = series.disk->bytes;
@@ -77,7 +78,7 @@ Series& Report::series(const Participant& participant, const Workload& workload)
   for (auto& known : series_) {
     if (known.participant == participant && known.workload == workload) return known;
   }
-  return series_.emplace_back(Series{participant, workload, {}, {}, {}, {}, {}});
+  return series_.emplace_back(Series{participant, workload, {}, {}, {}});
 }
 
 void Report::add(const Participant& participant, const Workload& workload, const std::vector<double>& seconds) {

@@ -46,8 +46,9 @@ struct Series {
   std::vector<double> seconds;
   std::optional<std::int64_t> samples_per_call;
   std::optional<std::int64_t> peak_pss_bytes;
-  std::optional<DiskUse> disk = {};       // of what was read
-  std::vector<double> open_seconds = {};  // until it could be read
+  std::optional<DiskUse> disk = {};         // of what was read
+  std::vector<double> open_seconds = {};    // until it could be read
+  std::vector<double> exposed_shares = {};  // of a step: waiting for other ranks
 };
 
 /// Mean of the two middle values of an even number. Requires a value.

@@ -15,9 +15,10 @@ namespace {
 constexpr int kLabelWidth = 20;
 constexpr int kCellWidth = 12;
 
-/// "64 KiB", or the workload's name where no size tells them apart.
+/// "64 KiB", or the workload's name where no size tells them apart: "mlp", "mlp x 2" on two ranks.
 std::string heading(const Workload& workload) {
-  return workload.bytes > 0 ? format_bytes(workload.bytes) : workload.name;
+  if (workload.bytes > 0) return format_bytes(workload.bytes);
+  return workload.ranks == 1 ? workload.name : fmt::format("{} x {}", workload.name, workload.ranks);
 }
 
 std::string rate(const Series& series) {
@@ -36,7 +37,7 @@ std::string comparison(const std::vector<Ratio>& ratios, const Series& series) {
 
 std::string line(const std::string& size, const std::string& who, const std::string& median_time,
                  const std::string& p95, const std::string& gb_per_s, const std::string& ratio) {
-  return fmt::format("{:<10}{:<{}}{:>{}}{:>{}}{:>9}{}{}\n", size, who, kLabelWidth, median_time, kCellWidth, p95,
+  return fmt::format("{:<14}{:<{}}{:>{}}{:>{}}{:>9}{}{}\n", size, who, kLabelWidth, median_time, kCellWidth, p95,
                      kCellWidth, gb_per_s, ratio.empty() ? "" : "  ", ratio);
 }
 

@@ -108,8 +108,12 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
 }  // namespace
 
 RecipeRun make_run(const Config& recipe, const comm::Communicator& group) {
+  return make_run(recipe, group, make_data(recipe));
+}
+
+RecipeRun make_run(const Config& recipe, const comm::Communicator& group, TrainingData data) {
   RecipeRun run;
-  run.data = make_data(recipe);
+  run.data = std::move(data);
   auto kind = TaskRegistry::instance().at("task", recipe.get("task.name", "classification"))(recipe, "task");
   run.settings = make_settings(recipe, group, *kind);
   const data::Schema schema = data::Pipeline(run.data.train->schema(), run.data.transforms).output();

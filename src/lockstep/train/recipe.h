@@ -20,6 +20,8 @@ struct RecipeRun {
   TrainerSettings settings;
 };
 
+/// Of data that is there already, instead of the recipe's.
+RecipeRun make_run(const Config& recipe, const comm::Communicator& group, TrainingData data);
 /// `recipe` must outlive the run. Fault::Usage on a key that nobody knows, proposing the nearest; on all ranks alike.
 RecipeRun make_run(const Config& recipe, const comm::Communicator& group);
 

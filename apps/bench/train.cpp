@@ -1,0 +1,143 @@
+// `lockstep bench train`: steps of ours, of PyTorch's DistributedDataParallel, and of replicas
+// that do not communicate, in the same run.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/benches.h"
+#include "bench/peers.h"
+#include "bench/report.h"
+#include "bench/report_files.h"
+#include "bench/rounds.h"
+#include "bench/table.h"
+#include "bench/train_case.h"
+#include "bench/worker.h"
+#include "lockstep/comm/segment.h"
+#include "lockstep/core/paths.h"
+#include "lockstep/core/text.h"
+#include "process.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr const char kExamples[] = R"(Examples:
+  lockstep bench train --model mlp,cnn,resnet18,lstm -n 1,2 --peers torch_ddp --json out.json
+  lockstep bench train --model mlp -n 1,2,4,8,16 --plot scaling.svg     weak scaling
+The batch is of each rank: mlp 128, cnn 64, resnet18 8, lstm 32 windows of 64 tokens.)";
+
+constexpr double kRunTimeout_s = 300;
+
+struct Options {
+  std::vector<std::string> models = train_case_names();
+  std::vector<int> ranks = {1, 2};
+  int threads = 1;
+  int rounds = 15;
+  int warm_up = 3;
+  int steps = 5;
+  std::vector<std::string> peers = {"torch_ddp"};
+  ReportFiles files;
+};
+
+std::vector<std::string> arguments_of(const std::string& model, const Options& options) {
+  return {"--model", model, "--warm-up", std::to_string(options.warm_up), "--steps", std::to_string(options.steps)};
+}
+
+std::vector<std::string> command_of_ours(const std::string& model, int ranks, const Options& options) {
+  const std::string program = own_program(), threads = std::to_string(options.threads);
+  std::vector<std::string> command = {program, "launch", "-n",    std::to_string(ranks), "--threads", threads,
+                                      "--",    program,  "bench", "train-worker"};
+  const auto arguments = arguments_of(model, options);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+std::vector<std::string> command_of_peer(const std::string& model, int ranks, const Options& options, bool alone) {
+  std::vector<std::string> command = {peers_folder() / "run-train", "--ranks", std::to_string(ranks), "--threads",
+                                      std::to_string(options.threads)};
+  const auto arguments = arguments_of(model, options);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (alone) command.emplace_back("--alone");
+  return command;
+}
+
+std::vector<Contestant> contestants(const Options& options, Report& report) {
+  const bool torch = !install_peers(options.peers, "install-train", report).empty();
+  std::vector<Contestant> all;
+  for (const int ranks : options.ranks) {
+    for (const auto& model : options.models) {
+      const auto add = [&](const char* who, const char* variant, std::vector<std::string> command) {
+        all.push_back({{who, variant}, std::move(command), fmt::format("{} {}", model, ranks)});
+      };
+      add(kOurs, "", command_of_ours(model, ranks, options));
+      auto alone = command_of_ours(model, ranks, options);
+      alone.emplace_back("--alone");
+      add(kCeiling, "", alone);
+      if (!torch) continue;
+      add("torch_ddp", "", command_of_peer(model, ranks, options, false));
+      add(kCeiling, "of torch", command_of_peer(model, ranks, options, true));
+    }
+  }
+  return all;
+}
+
+void run_once(Contestant& contestant, const Options& options, Report& report) {
+  const auto outcome = run_process(contestant.command, kRunTimeout_s);
+  const auto result = nlohmann::json::parse(outcome.output, nullptr, false);
+  const bool good = outcome.exit_code == 0 && !outcome.timed_out && result.is_object() && result.contains("seconds");
+  if (!good) {
+    if (contestant.participant.who == kOurs) fail_worker(label(contestant.participant), outcome);
+    contestant.running = false;
+    return report.skip(fmt::format("{} {}", label(contestant.participant), contestant.workload), reason_of(outcome));
+  }
+  const auto words = split(contestant.workload, ' ');
+  Series& series = report.series(contestant.participant, {words[0], std::stoi(words[1]), options.threads, 0});
+  const auto seconds = result["seconds"].get<std::vector<double>>();
+  series.seconds.insert(series.seconds.end(), seconds.begin(), seconds.end());
+  series.samples_per_call = result["samples"].get<std::int64_t>();
+  if (result.contains("exposed")) series.exposed_shares.push_back(result["exposed"].get<double>());
+}
+
+void run(Options options) {
+  options.peers = checked_peers(options.peers, {"torch_ddp"});
+  for (const auto& model : options.models) (void)train_case(model);
+  options.files.check();
+  Report report("train");
+  run_rounds(contestants(options, report), options.rounds, report,
+             [&](Contestant& contestant) { run_once(contestant, options, report); });
+  const std::string title =
+      fmt::format("time of a training step, {} thread{} a rank", options.threads, options.threads == 1 ? "" : "s");
+  fmt::print("{}\n{}", title, full_table(report));
+  options.files.write(report, title);
+}
+
+}  // namespace
+
+void add_bench_train(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  auto* command = bench.add_subcommand("train", "Training steps beside PyTorch's DistributedDataParallel");
+  command->footer(kExamples);
+  command->add_option("--model", options->models, "Which")->delimiter(',')->capture_default_str();
+  command->add_option("-n,--ranks", options->ranks, "Numbers of ranks on this host")
+      ->delimiter(',')
+      ->check(CLI::Range(1, comm::kMostRanksOfHost))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Of each rank")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_option("--peers", options->peers, "torch_ddp or none")->delimiter(',')->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds over all participants")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--warm-up", options->warm_up, "Steps of each before the clock starts")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Steps of each that are timed, in a round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  options->files.add_options(*command);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,140 @@
+"""Training steps of PyTorch, timed: DistributedDataParallel over gloo, one process a rank.
+
+With --alone the ranks do not communicate but meet in a barrier after each step. The method is
+that of `lockstep bench train`: from the end of one step to the end of the next, the slowest
+rank counts. Models and batches are those of apps/bench/train_case.cpp.
+"""
+
+import argparse
+import json
+import os
+import signal
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as processes
+from torch import nn
+from torch.nn import functional
+
+
+class Residual(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
+        return functional.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+def resnet18():
+    blocks, inputs = [], 64
+    for number, width in enumerate((64, 128, 256, 512)):
+        blocks += [Residual(inputs, width, 2 if number > 0 else 1), Residual(width, width, 1)]
+        inputs = width
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10),
+    )
+
+
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(256, 64)
+        self.lstm = nn.LSTM(64, 256, 2, batch_first=True)
+        self.head = nn.Linear(256, 256)
+
+    def forward(self, tokens):
+        return self.head(self.lstm(self.embedding(tokens))[0])
+
+
+def mlp():
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 10)
+    )
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10),
+    )
+
+
+def images(batch, *shape):
+    return torch.randn(batch, *shape), torch.randint(10, (batch,))
+
+
+def tokens(batch):
+    text = torch.randint(256, (batch, 65))
+    return text[:, :-1].contiguous(), text[:, 1:].reshape(-1)
+
+
+CASES = {
+    "mlp": (mlp, lambda: images(128, 1, 28, 28)),
+    "cnn": (cnn, lambda: images(64, 1, 28, 28)),
+    "resnet18": (resnet18, lambda: images(8, 3, 32, 32)),
+    "lstm": (Lstm, lambda: tokens(32)),
+}
+
+
+def work(rank, options, store):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    torch.set_num_threads(options.threads)
+    cores = sorted(os.sched_getaffinity(0))
+    if options.ranks * options.threads <= len(cores):
+        os.sched_setaffinity(0, cores[rank * options.threads : (rank + 1) * options.threads])
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=options.ranks)
+    torch.manual_seed(rank)
+    make_model, make_batch = CASES[options.model]
+    model = make_model()
+    if not options.alone and options.ranks > 1:
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
+    x, y = make_batch()
+    ends = []
+    for _ in range(options.warm_up + options.steps):
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x).reshape(y.numel(), -1), y).backward()
+        optimizer.step()
+        if options.alone:
+            dist.barrier()
+        ends.append(time.perf_counter())
+    seconds = torch.tensor([end - begin for begin, end in zip(ends, ends[1:])][-options.steps :], dtype=torch.float64)
+    dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
+    if rank == 0:
+        print(json.dumps({"seconds": seconds.tolist(), "samples": x.shape[0] * options.ranks}), flush=True)
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", choices=CASES, required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--warm-up", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--alone", action="store_true")
+    options = parser.parse_args()
+    # Without a name gloo resolves the host's own, which fails where DNS does not know it.
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    # A run that is stopped must still remove its store: leave through the with block.
+    signal.signal(signal.SIGTERM, lambda *_: exit(128 + signal.SIGTERM))
+    with tempfile.TemporaryDirectory(prefix="train_ddp_") as folder:
+        # Forked, not spawned: importing torch once instead of once a rank saves seconds.
+        processes.start_processes(
+            work, args=(options, os.path.join(folder, "store")), nprocs=options.ranks, daemon=True, start_method="fork"
+        )
+
+
+if __name__ == "__main__":
+    main()
