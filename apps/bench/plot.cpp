@@ -78,10 +78,34 @@ std::string straight(double x1, double y1, double x2, double y2, const Style& st
       x1, y1, x2, y2, style.color, style.width, style.dashes);
 }
 
-std::vector<Style> styles_of(const std::vector<Participant>& participants) {
+/// One line of the picture.
+struct Line {
+  Participant participant;
+  std::string work;  // "" where all do the same
+};
+
+bool over_ranks(const Report& report) {
+  const auto& all = report.all();
+  return std::all_of(all.begin(), all.end(), [](const Series& series) { return series.workload.bytes == 0; });
+}
+
+std::vector<Line> lines_of(const Report& report) {
+  std::vector<std::string> works;
+  for (const auto& workload : report.workloads()) {
+    if (std::find(works.begin(), works.end(), workload.name) == works.end()) works.push_back(workload.name);
+  }
+  if (!over_ranks(report) || works.size() == 1) works = {""};
+  std::vector<Line> lines;
+  for (const auto& work : works) {
+    for (const auto& participant : report.participants()) lines.push_back({participant, work});
+  }
+  return lines;
+}
+
+std::vector<Style> styles_of(const std::vector<Line>& lines) {
   std::vector<Style> styles;
   std::size_t peers = 0, ours = 0;
-  for (const auto& participant : participants) {
+  for (const auto& [participant, work] : lines) {
     if (participant.who == kOurs) {
       styles.push_back({kOurColor, 3, ours++ == 0 ? "none" : "7 4"});
     } else if (participant.who == kCeiling) {
@@ -93,11 +117,18 @@ std::vector<Style> styles_of(const std::vector<Participant>& participants) {
   return styles;
 }
 
-std::vector<std::pair<double, double>> points_of(const Report& report, const Participant& participant) {
+/// Where a workload lies on the axis; 0: nowhere.
+double place_of(const Report& report, const Workload& workload) {
+  return over_ranks(report) ? workload.ranks : static_cast<double>(workload.bytes);
+}
+
+std::vector<std::pair<double, double>> points_of(const Report& report, const Line& line) {
   std::vector<std::pair<double, double>> points;
   for (const auto& series : report.all()) {
-    if (series.participant == participant && series.workload.bytes > 0 && !series.seconds.empty()) {
-      points.emplace_back(static_cast<double>(series.workload.bytes), median(series.seconds));
+    const double place = place_of(report, series.workload);
+    const bool same_work = line.work.empty() || line.work == series.workload.name;
+    if (series.participant == line.participant && same_work && place > 0 && !series.seconds.empty()) {
+      points.emplace_back(place, median(series.seconds));
     }
   }
   std::sort(points.begin(), points.end());
@@ -122,9 +153,11 @@ std::string grid(const Report& report, const Axis& x, const Axis& y, const Range
   const Style faint{"#e4e4e4", 1, "none"};
   std::string out;
   for (const auto& workload : report.workloads()) {
-    if (workload.bytes == 0) continue;
-    const double at = x(static_cast<double>(workload.bytes));
-    out += straight(at, kTop, at, kBottom, faint) + text_at(at, kBottom + 20, "middle", format_bytes(workload.bytes));
+    const double place = place_of(report, workload);
+    if (place == 0) continue;
+    out += straight(x(place), kTop, x(place), kBottom, faint) +
+           text_at(x(place), kBottom + 20, "middle",
+                   workload.bytes > 0 ? format_bytes(workload.bytes) : std::to_string(workload.ranks));
   }
   for (double decade = seconds.low; decade < seconds.high * 1.5; decade *= 10) {
     out += straight(kLeft, y(decade), kRight, y(decade), faint) +
@@ -136,10 +169,11 @@ std::string grid(const Report& report, const Axis& x, const Axis& y, const Range
 }  // namespace
 
 std::string svg_plot(const Report& report, const std::string& title) {
-  Range bytes, seconds;
-  for (const auto& participant : report.participants()) {
-    for (const auto& [size, time] : points_of(report, participant)) {
-      bytes.include(size);
+  Range places, seconds;
+  const auto lines = lines_of(report);
+  for (const auto& line : lines) {
+    for (const auto& [place, time] : points_of(report, line)) {
+      places.include(place);
       seconds.include(time);
     }
   }
@@ -149,27 +183,25 @@ std::string svg_plot(const Report& report, const std::string& title) {
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
       kWidth, kHeight);
   out += text_at(kLeft, 30, "start", title, " font-size=\"16\" font-weight=\"bold\"");
-  if (bytes.high == 0) return out + text_at(kLeft, kTop + 20, "start", "nothing was measured") + "</svg>\n";
+  if (places.high == 0) return out + text_at(kLeft, kTop + 20, "start", "nothing was measured") + "</svg>\n";
 
-  // Whole decades of time; a little room left and right of the sizes.
+  // Whole decades of time; a little room left and right.
   seconds.low = std::pow(10, std::floor(std::log10(seconds.low)));
   seconds.high = std::pow(10, std::ceil(std::log10(seconds.high) + 1e-9));
-  const Axis x(bytes.low / 1.5, bytes.high * 1.5, kLeft, kRight);
+  const Axis x(places.low / 1.5, places.high * 1.5, kLeft, kRight);
   const Axis y(seconds.low, seconds.high, kBottom, kTop);
   out += grid(report, x, y, seconds);
-  out += text_at((kLeft + kRight) / 2, kBottom + 44, "middle", "bytes per rank");
+  out += text_at((kLeft + kRight) / 2, kBottom + 44, "middle", over_ranks(report) ? "ranks" : "bytes per rank");
   out += text_at(kLeft, kTop - 8, "end", "median time");
 
-  const auto participants = report.participants();
-  const auto styles = styles_of(participants);
+  const auto styles = styles_of(lines);
   double legend = kTop + 8;
   // Backwards: ours come first in the report and lie on top in the picture.
-  for (std::size_t i = participants.size(); i-- > 0;) {
-    out += curve(points_of(report, participants[i]), x, y, styles[i]);
-  }
-  for (std::size_t i = 0; i < participants.size(); ++i) {
+  for (std::size_t i = lines.size(); i-- > 0;) out += curve(points_of(report, lines[i]), x, y, styles[i]);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto& [participant, work] = lines[i];
     out += straight(kLegendLeft, legend, kLegendLeft + 26, legend, styles[i]);
-    out += text_at(kLegendLeft + 34, legend + 4, "start", label(participants[i]));
+    out += text_at(kLegendLeft + 34, legend + 4, "start", label(participant) + (work.empty() ? "" : ", " + work));
     legend += kLegendStep;
   }
   return out + "</svg>\n";

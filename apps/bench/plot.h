@@ -1,7 +1,7 @@
 // apps/bench/plot.h
 //
-// A Report as a picture: median time over bytes, both axes logarithmic, one line
-// per participant.
+// A Report as a picture: median time over bytes or, where nothing has a size, over ranks;
+// both axes logarithmic, one line per participant and kind of work.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace lockstep::apps {
 
-/// A whole SVG file. Workloads without a size have no place on the axis and are left out.
+/// A whole SVG file. Where there are sizes, workloads without one have no place on the axis and are left out.
 std::string svg_plot(const Report& report, const std::string& title);
 
 }  // namespace lockstep::apps

@@ -38,6 +38,7 @@ struct Options {
   int rounds = 15;
   int warm_up = 3;
   int steps = 5;
+  std::vector<std::string> settings;
   std::vector<std::string> peers = {"torch_ddp"};
   ReportFiles files;
 };
@@ -52,15 +53,17 @@ std::vector<std::string> command_of_ours(const std::string& model, int ranks, co
                                       "--",    program,  "bench", "train-worker"};
   const auto arguments = arguments_of(model, options);
   command.insert(command.end(), arguments.begin(), arguments.end());
+  for (const auto& setting : options.settings) command.insert(command.end(), {"--set", setting});
   return command;
 }
 
-std::vector<std::string> command_of_peer(const std::string& model, int ranks, const Options& options, bool alone) {
+std::vector<std::string> command_of_peer(const std::string& model, int ranks, const Options& options,
+                                         const std::vector<std::string>& flags) {
   std::vector<std::string> command = {peers_folder() / "run-train", "--ranks", std::to_string(ranks), "--threads",
                                       std::to_string(options.threads)};
   const auto arguments = arguments_of(model, options);
   command.insert(command.end(), arguments.begin(), arguments.end());
-  if (alone) command.emplace_back("--alone");
+  command.insert(command.end(), flags.begin(), flags.end());
   return command;
 }
 
@@ -77,8 +80,9 @@ std::vector<Contestant> contestants(const Options& options, Report& report) {
       alone.emplace_back("--alone");
       add(kCeiling, "", alone);
       if (!torch) continue;
-      add("torch_ddp", "", command_of_peer(model, ranks, options, false));
-      add(kCeiling, "of torch", command_of_peer(model, ranks, options, true));
+      add("torch_ddp", "", command_of_peer(model, ranks, options, {}));
+      add("torch_ddp", "tuned", command_of_peer(model, ranks, options, {"--tuned"}));
+      add(kCeiling, "of torch", command_of_peer(model, ranks, options, {"--tuned", "--alone"}));
     }
   }
   return all;
@@ -125,6 +129,7 @@ void add_bench_train(CLI::App& bench) {
       ->delimiter(',')
       ->check(CLI::Range(1, comm::kMostRanksOfHost))
       ->capture_default_str();
+  command->add_option("--set", options->settings, "Of our recipes: key=value, such as fuse_step=false");
   command->add_option("--threads", options->threads, "Of each rank")->check(CLI::Range(1, 1024))->capture_default_str();
   command->add_option("--peers", options->peers, "torch_ddp or none")->delimiter(',')->capture_default_str();
   command->add_option("--rounds", options->rounds, "Rounds over all participants")

@@ -27,6 +27,7 @@ struct Options {
   int warm_up = 3;
   int steps = 5;
   bool alone = false;
+  std::vector<std::string> settings;
 };
 
 /// Writes down when each step ended.
@@ -66,6 +67,7 @@ void run(const Options& options, comm::Communicator& world) {
   const auto set = data_of(one, batch * (steps + 1));
   recipe.set(fmt::format("steps={}", steps));
   recipe.set(fmt::format("batch={}", batch));
+  for (const auto& setting : options.settings) recipe.set(setting);
   auto run = train::make_run(recipe, group, {.train = set, .order = "sequential"});
   train::Trainer trainer(group, run.settings);
   const auto clock = std::make_shared<StepClock>(alone ? &world : nullptr);
@@ -93,6 +95,7 @@ void add_bench_train_worker(CLI::App& bench) {
   command->add_option("--model", options->model, "Which")->required();
   command->add_option("--warm-up", options->warm_up, "Steps before the clock starts")->check(CLI::Range(2, 1000));
   command->add_option("--steps", options->steps, "Steps that are timed")->check(CLI::Range(1, 1000));
+  command->add_option("--set", options->settings, "Of the recipe: key=value");
   command->add_flag("--alone", options->alone, "Without communication");
   command->callback([options] {
     end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) { run(*options, runtime.world()); }));

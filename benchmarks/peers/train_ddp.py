@@ -98,8 +98,8 @@ def work(rank, options, store):
     make_model, make_batch = CASES[options.model]
     model = make_model()
     if not options.alone and options.ranks > 1:
-        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=options.tuned)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=options.tuned)
     x, y = make_batch()
     ends = []
     for _ in range(options.warm_up + options.steps):
@@ -124,6 +124,7 @@ def main():
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--tuned", action="store_true", help="gradients as views of buckets, fused SGD")
     options = parser.parse_args()
     # Without a name gloo resolves the host's own, which fails where DNS does not know it.
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

@@ -21,6 +21,7 @@ Task HostGroup::reduce_in_place(const Request& request) {
   const Descriptor& descriptor = request.descriptor;
   const Lane lane = request.lane;
   const bool scatters = descriptor.collective == Collective::ReduceScatter;
+  if (size_ == 1 && !scatters) co_return;
   announce(lane, descriptor.fingerprint(), endpoint_->address_of_buffer(scatters ? request.input : request.output), 0);
   co_await everyone_here(lane);
   check_announcements(request);

@@ -177,12 +177,12 @@ class Run {
     samples_of_step_ = batch.global_count;
     if (optimizer_ && fused_) optimizer_->begin_step(lr);
     backward(batch);
-    const auto done = Clock::now();
     const bool first = engine_.lay_out();
     if (first) {
       make_optimizer();
       if (fused_) optimizer_->begin_step(lr);
     }
+    const auto done = Clock::now();
     engine_.finish();
     board_shared_.wait();
     waited_s_ += seconds_since(done);
