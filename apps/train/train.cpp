@@ -51,6 +51,11 @@ void launch_training(TrainOptions& options) {
   if (options.rank.resume) launch.command.emplace_back("--resume");
   if (options.rank.print_hash) launch.command.emplace_back("--print-hash");
   if (options.rank.json) launch.command.emplace_back("--json");
+  if (options.one_process) {
+    if (!launch.hosts.empty()) fail(Fault::Usage, "--one-process is on one host; leave --hosts out");
+    launch.command.insert(launch.command.end(), {kThreadsAsRanks, std::to_string(launch.ranks.value_or(1))});
+    launch.ranks = 1;
+  }
   launch.starter = {own_program(), kMpirunStarter, "--"};
   if (launch.hosts.empty() && !launch.ranks) launch.ranks = 1;
   const int code = comm::launch(launch);

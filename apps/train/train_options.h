@@ -15,10 +15,12 @@ namespace lockstep::apps {
 /// Set for ranks whose standard error is a terminal in the end.
 inline constexpr const char kTerminal[] = "LOCKSTEP_TERMINAL";
 inline constexpr const char kTrainRank[] = "train-rank";
+inline constexpr const char kThreadsAsRanks[] = "--threads-as-ranks";
 
 struct RankOptions {
   std::string folder;  // of the run
   bool resume = false;
+  int threads_as_ranks = 0;  // above 0: so many threads of one process are the ranks
   bool print_hash = false;
   bool json = false;
 
@@ -32,6 +34,7 @@ struct TrainOptions {
   RankOptions rank;
   comm::LaunchOptions launch;
   std::string runs = "runs";
+  bool one_process = false;
   std::vector<std::string> assignments;
 
   void add_to(CLI::App& command) {
@@ -42,6 +45,7 @@ struct TrainOptions {
     command.add_option("--threads", launch.threads, "Threads of each rank; by default its fair share of the cores");
     command.add_option("--restarts", launch.restarts,
                        "Go on from the last checkpoint when a rank failed, up to this many times");
+    command.add_flag("--one-process", one_process, "Ranks are threads of one process, with a copy of the model each");
     command.add_option("--runs", runs, "Folder of all runs")->capture_default_str();
     rank.add_to(command);
   }

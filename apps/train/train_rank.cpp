@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "json_text.h"
 #include "lockstep/comm/runtime.h"
+#include "lockstep/comm/thread_ranks.h"
 #include "lockstep/core/error.h"
 #include "lockstep/train/event_observer.h"
 #include "lockstep/train/recipe.h"
@@ -30,13 +31,12 @@ nlohmann::json json_of(const train::RunResult& result, const std::string& hash) 
 }
 
 /// The exit code.
-int run(const RankOptions& options, comm::Runtime& runtime) {
-  comm::Communicator& world = runtime.world();
+int run(const RankOptions& options, comm::Communicator& world) {
   train::RunFolder folder(options.folder);
   const Config recipe = folder.recipe();
   auto run = train::make_run(recipe, world);
   run.settings.checkpoints.folder = folder.checkpoints();
-  run.settings.checkpoints.resume = options.resume || runtime.restart() > 0;
+  run.settings.checkpoints.resume = options.resume;
   train::Trainer trainer(world, run.settings);
   if (world.rank() == 0) {
     trainer.add(std::make_shared<TrainView>(std::getenv(kTerminal) != nullptr));
@@ -67,10 +67,21 @@ void add_train_rank(CLI::App& app) {
   command->group("");  // hidden: only `train` and `runs resume` start it
   command->add_option("folder", options->folder, "Of the run")->required();
   command->add_flag("--resume", options->resume, "From its newest checkpoint");
+  command->add_option(kThreadsAsRanks, options->threads_as_ranks, "So many threads of this process are the ranks");
   options->add_to(*command);
   command->callback([options] {
     int code = exit_code::kDone;
-    const int failed = comm::run_program(0, nullptr, [&](comm::Runtime& runtime) { code = run(*options, runtime); });
+    const int failed = comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
+      options->resume |= runtime.restart() > 0;
+      if (options->threads_as_ranks == 0) {
+        code = run(*options, runtime.world());
+        return;
+      }
+      comm::run_ranks(options->threads_as_ranks, [&](comm::Communicator& world) {
+        const int mine = run(*options, world);
+        if (world.rank() == 0) code = mine;
+      });
+    });
     end_with(failed != exit_code::kDone ? failed : code);
   });
 }

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 
 #include <gtest/gtest.h>
 
@@ -48,14 +47,11 @@ struct Outcome {
 /// The recipe with settings laid over it, on so many ranks; what rank 0 has at the end.
 Outcome train(int ranks, const std::vector<std::string>& settings, const CheckpointSettings& checkpoints = {},
               const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr) {
-  static std::mutex mutex;  // ranks are threads, and share torch's generator
   Outcome outcome;
   on_ranks({ranks}, [&](Communicator& group) {
     Config recipe = Config::from_text(recipe_text);
     for (const auto& setting : settings) recipe.set(setting);
-    std::unique_lock lock(mutex);
     auto run = make_run(recipe, group);
-    lock.unlock();
     run.settings.checkpoints = checkpoints;
     Trainer trainer(group, run.settings);
     if (observer && group.rank() == 0) trainer.add(observer);
