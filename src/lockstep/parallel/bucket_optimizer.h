@@ -33,7 +33,8 @@ class BucketOptimizer {
   /// `gradient_scale` multiplies every gradient first.
   void step(double lr, double gradient_scale);
 
-  /// Steps taken before this, of a run that is resumed.
+  /// Taken so far; set for a run that is resumed.
+  std::int64_t steps() const noexcept { return steps_; }
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
   /// What is remembered, by "exp_avg/PARAMETER", shaped as the parameter: views, to be saved or loaded.
   Parameters states() const;

@@ -27,6 +27,7 @@ struct StepReport {
   std::int64_t samples = 0;  // of this step
   double loss = 0;           // mean
   double lr = 0;
+  bool skipped = false;  // the weights did not change
   double seconds = 0;
   // Of this rank, since the start of the run: seconds of steps, and of them waiting for other ranks and for data.
   double run_s = 0;

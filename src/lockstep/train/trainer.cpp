@@ -1,7 +1,9 @@
 #include "lockstep/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -94,6 +96,11 @@ data::Position position_of(const nlohmann::json& facts) {
   return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
+torch::nn::Module& converted(torch::nn::Module& model, Precision precision) {
+  convert_(model, precision);
+  return model;
+}
+
 /// One run: what fit() has made of its arguments, and the loop.
 class Run {
  public:
@@ -109,7 +116,7 @@ class Run {
         samples_(order_->length()),
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
-        resumed_(resume(settings.checkpoints, group, task.model())),
+        resumed_(resume(settings.checkpoints, group, converted(task.model(), settings.precision))),
         engine_(parallel::parameters_of(task.model()), group),
         statistics_(parallel::buffers_of(task.model()), group),
         board_(shards_, group),
@@ -121,6 +128,7 @@ class Run {
                  .transforms = data.transforms,
                  .start = position_of(resumed_.facts)}) {
     if (settings.exact) at::set_num_threads(1);
+    if (settings.precision == Precision::Fp16) scaler_.emplace(settings.loss_scale);
   }
 
   RunResult go() {
@@ -147,6 +155,7 @@ class Run {
     if (!resumed_.facts.is_null()) {
       step_ = resumed_.facts.at("step").get<std::int64_t>();
       schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
+      if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
     }
     RunInfo info{length_, step_, samples_, settings_.batch, 0};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
@@ -168,14 +177,41 @@ class Run {
       make_optimizer();
       if (batch.count() > 0) name_unused();
     }
-    // Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
-    optimizer_->step(lr, clip_scale(static_cast<double>(batch.global_count) / board_.count()));
+    const bool taken = may_step(batch);
+    if (taken) optimizer_->step(lr, clip_scale(gradient_scale(batch)));
+    if (scaler_) scaler_->update(taken);
     ++step_;
+    result_.skipped += taken ? 0 : 1;
     result_.loss = board_.loss() / board_.count();
-    const StepReport report{
-        step_,     batch.epoch,       batch.global_count, result_.loss, lr, seconds_since(begin), seconds_since(begun_),
-        waited_s_, loader_.waited_s()};
+    const StepReport report{step_,  batch.epoch,          batch.global_count,    result_.loss, lr,
+                            !taken, seconds_since(begin), seconds_since(begun_), waited_s_,    loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
+  }
+
+  /// Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
+  double gradient_scale(const data::Batch& batch) const {
+    return static_cast<double>(batch.global_count) / board_.count() / loss_scale();
+  }
+  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+
+  /// Whether the optimiser may take the sum of the gradients; all ranks find alike.
+  bool may_step(const data::Batch& batch) const {
+    if (!scaler_ || gradients_are_finite()) return true;
+    if (!scaler_->exhausted()) return false;
+    fail(
+        Fault::Data,
+        fmt::format("gradients are not finite in step {} (epoch {}, samples {} to {} of its order), at a "
+                    "loss scale as low as {}; set precision = \"bf16\", lower optimizer.lr or set clip_norm",
+                    step_ + 1, batch.epoch, batch.position, batch.position + batch.global_count - 1, scaler_->scale()));
+  }
+
+  bool gradients_are_finite() const {
+    const at::NoGradGuard no_gradients;
+    const auto& buckets = engine_.buckets().all();
+    return std::all_of(buckets.begin(), buckets.end(), [](const parallel::Bucket& bucket) {
+      constexpr double kLargest = std::numeric_limits<double>::infinity();
+      return std::isfinite(bucket.gradients.norm(kLargest).item<double>());
+    });
   }
 
   void name_unused() const {
@@ -189,7 +225,7 @@ class Run {
     optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups);
     if (resumed_.facts.is_null()) return;
     const at::NoGradGuard no_gradients;
-    optimizer_->set_steps(step_);
+    optimizer_->set_steps(resumed_.facts.value("optimizer_steps", step_));
     if (group_.rank() == 0) load_into(optimizer_->states(), resumed_.tensors, kOptimizer);
     resumed_.tensors.clear();
     optimizer_->broadcast_states(group_);
@@ -202,8 +238,10 @@ class Run {
                     {"epoch", position.epoch},
                     {"sample", position.sample},
                     {"seed", settings_.seed},
-                    {"schedule", schedule_->state()}},
+                    {"schedule", schedule_->state()},
+                    {"optimizer_steps", optimizer_->steps()}},
                    parallel::parameters_of(task_.model())};
+    if (scaler_) now.facts["loss_scale"] = scaler_->state();
     for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));
     for (auto& [name, tensor] : optimizer_->states()) now.tensors.push_back({kOptimizer + name, tensor});
     return now;
@@ -244,12 +282,19 @@ class Run {
         engine_.reduce_in_backward(piece + 1 == settings_.accumulate);
         if (from == to) continue;
         parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
-        const Score score = task_.score(piece_of(batch, from, to));
+        const Score score = score_of(batch, from, to);
         board_.add(shard, score);
-        (score.loss / static_cast<double>(batch.global_count)).backward();
+        (score.loss / (static_cast<double>(batch.global_count) / loss_scale())).backward();
       }
       if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
     }
+  }
+
+  Score score_of(const data::Batch& batch, std::int64_t first, std::int64_t last) {
+    data::Batch piece = piece_of(batch, first, last);
+    convert_(piece, settings_.precision);
+    const Autocast autocast(settings_.precision, engine_.parameters().front().tensor.device().type());
+    return task_.score(piece);
   }
 
   data::Batch piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
@@ -316,7 +361,7 @@ class Run {
       for (int shard = 0; shard < shards_.own.count; ++shard) {
         const auto [first, last] = shards_.range(*batch, shard);
         if (first == last) continue;
-        const Score score = task_.score(piece_of(*batch, first, last));
+        const Score score = score_of(*batch, first, last);
         scores.add(shard, score);
         for (std::size_t number = 0; number < sums.size(); ++number) {
           const at::Tensor more = settings_.metrics[number]->sums(score);
@@ -364,6 +409,7 @@ class Run {
   StopRequest stop_;
   CheckpointSaver saver_;
   data::Loader loader_;
+  std::optional<LossScaler> scaler_;                    // of fp16
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
   std::int64_t step_ = 0;
   double waited_s_ = 0;  // for other ranks

@@ -3,14 +3,18 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
 
@@ -79,7 +83,13 @@ INSTANTIATE_TEST_SUITE_P(Recipes, ExactMode,
                          testing::Values(std::vector<std::string>{},
                                          std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
                                          std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
-                                         std::vector<std::string>{"batch=7"}));
+                                         std::vector<std::string>{"batch=7"},
+                                         std::vector<std::string>{"precision=float64"},
+                                         std::vector<std::string>{"precision=bf16", "clip_norm=0.1"},
+                                         std::vector<std::string>{"precision=fp16", "loss_scale.grow_after=3"},
+                                         // Overflows at first.
+                                         std::vector<std::string>{"precision=fp16", "loss_scale.start=1048576",
+                                                                  "clip_value=0.01", "accumulate=2"}));
 
 TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
   const auto alone = train(1, GetParam());
@@ -117,6 +127,110 @@ TEST(Recipe, NamesAKeyThatIsNone) {
   EXPECT_NE(message("data.train=''").find("names no data"), std::string::npos);
 }
 
+TEST(Precision, IsTheRecipes) {
+  const auto loss = [](const std::string& setting) {
+    return train(2, {setting, "exact=false", "model.dropout=0", "steps=40"}).result.loss;
+  };
+  const double whole = loss("precision=float32");
+  EXPECT_NEAR(loss("precision=float64"), whole, 1e-4 * whole);
+  EXPECT_NE(loss("precision=float64"), whole);
+  for (const char* half : {"precision=bf16", "precision=fp16"}) {
+    EXPECT_NE(loss(half), whole) << half;
+    EXPECT_NEAR(loss(half), whole, 0.1 * whole) << half;
+  }
+}
+
+/// What the model holds at the end.
+TEST(Precision, Float64IsEverywhere) {
+  on_ranks({1}, [](Communicator& group) {
+    Config recipe = Config::from_text(kBlobs);
+    recipe.set("precision=float64");
+    auto run = make_run(recipe, group);
+    Trainer(group, run.settings).fit(*run.task, run.data);
+    for (const auto& [name, tensor] : parallel::parameters_of(run.task->model())) {
+      EXPECT_EQ(tensor.scalar_type(), at::kDouble) << name;
+      EXPECT_FALSE(at::equal(tensor, tensor.to(at::kFloat).to(at::kDouble))) << name;
+    }
+  });
+}
+
+// Scaling by powers of two does not round, but where it saves what would vanish in half.
+TEST(Precision, LossScalingLeavesTheStepAsItIs) {
+  const std::vector<std::string> sgd = {"precision=fp16", "optimizer.name=sgd", "steps=5", "clip_norm=0.05"};
+  auto with = [&](const std::string& setting) {
+    auto settings = sgd;
+    settings.push_back(setting);
+    return train(2, settings);
+  };
+  const auto one = with("loss_scale.start=4096"), other = with("loss_scale.start=16384");
+  EXPECT_EQ(one.result.skipped, 0);
+  EXPECT_EQ(other.result.skipped, 0);
+  EXPECT_NEAR(one.result.loss, other.result.loss, 1e-3);
+}
+
+TEST(Precision, StepsThatOverflowAreSkippedOnAllRanks) {
+  const std::string start = "loss_scale.start=" + std::to_string(std::int64_t{1} << 34);
+  // No step is taken while it overflows: the weights are those of the start.
+  const auto untouched = train(2, {"precision=fp16", start, "steps=3"});
+  EXPECT_EQ(untouched.result.skipped, 3);
+  EXPECT_EQ(train(2, {"precision=fp16", start, "steps=2"}).hash, untouched.hash);
+  const auto later = train(2, {"precision=fp16", start, "steps=100", "model.dropout=0"});
+  EXPECT_GT(later.result.skipped, 10);
+  EXPECT_LT(later.result.skipped, 40);
+  EXPECT_LT(later.result.loss, 0.9);
+}
+
+TEST(Precision, SaysWhatItIs) {
+  const auto message = [](const std::vector<std::string>& settings) -> std::string {
+    try {
+      train(1, settings);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message({"precision=half"}).find("\"float32\", \"float64\", \"bf16\" or \"fp16\""), std::string::npos);
+  EXPECT_NE(message({"loss_scale.start=8"}).find("is of precision = \"fp16\""), std::string::npos);
+  EXPECT_NE(message({"precision=fp16", "loss_scale.start=1000"}).find("power of two"), std::string::npos);
+}
+
+// Convolutions, norms, recurrence and attention: what one process gets in a precision any ranks get.
+struct PrecisionCase {
+  const char* name;
+  std::string recipe;
+  std::vector<int> ranks;
+};
+
+TEST(Precision, IsForModelsOfEveryKind) {
+  const std::string images = "exact = true\n[data]\ntransforms = ['normalise image']\ntrain = 'images:samples=32,";
+  const std::string tokens =
+      "steps = 2\nbatch = 8\nshards = 4\nexact = true\n[data]\ntrain = 'tokens:samples=32,length=9,vocabulary=11'\n"
+      "[task]\nname = 'next_token'\nvocabulary = 11\n[model]\ndropout = 0.1\n";
+  const PrecisionCase cases[] = {
+      {"mnist_cnn",
+       "steps = 2\nbatch = 8\nshards = 4\n" + images + "size=28,channels=1,classes=3'\n[model]\nname = 'mnist_cnn'",
+       {2, 3}},
+      // Of eleven million weights, so a step of few samples.
+      {"resnet18",
+       "steps = 1\nbatch = 4\nshards = 2\n" + images + "size=8,channels=3,classes=3'\n[model]\nname = 'resnet18'",
+       {2}},
+      {"lstm", tokens + "name = 'lstm'\nwidth = 8\nhidden = 8", {2, 3}},
+      {"gpt", tokens + "name = 'gpt'\nwidth = 16\nlayers = 2\nheads = 2", {2, 3}},
+  };
+  for (const auto& [name, recipe, more] : cases) {
+    std::set<std::string> hashes;
+    for (const char* precision : {"precision=float32", "precision=float64", "precision=bf16", "precision=fp16"}) {
+      const auto alone = train(1, {precision}, {}, recipe);
+      EXPECT_TRUE(std::isfinite(alone.result.loss)) << name << ", " << precision;
+      EXPECT_TRUE(hashes.insert(alone.hash).second) << name << ", " << precision;
+      for (const int ranks : more) {
+        EXPECT_EQ(train(ranks, {precision}, {}, recipe).hash, alone.hash) << name << ", " << precision << ", " << ranks;
+      }
+    }
+  }
+}
+
 TEST(Training, SaysWhereALossIsNotFinite) {
   try {
     train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", "exact=false"});
@@ -149,6 +263,21 @@ TEST_F(Checkpoints, LetARunGoOnWithOtherRanks) {
     EXPECT_EQ(resumed.hash, whole.hash) << before << " then " << after;
     EXPECT_EQ(resumed.result.loss, whole.result.loss);
   }
+}
+
+TEST_F(Checkpoints, HoldTheLossScale) {
+  // Until step 9 some steps are skipped, so that the optimiser has taken fewer than the schedule.
+  const std::vector<std::string> half = {"precision=fp16", "loss_scale.start=4194304", "loss_scale.grow_after=3"};
+  const auto whole = train(2, half);
+  EXPECT_GT(whole.result.skipped, 0);
+  EXPECT_LT(whole.result.skipped, 9);
+  train(1, half, settings(false, 9));
+  fs::remove_all(folder_ + "/0000000012");
+  const auto facts = CheckpointFolder(folder_).newest()->facts;
+  EXPECT_LT(facts.at("optimizer_steps").get<int>(), 9);
+  const auto resumed = train(3, half, settings(true));
+  EXPECT_EQ(resumed.hash, whole.hash);
+  EXPECT_EQ(resumed.result.loss, whole.result.loss);
 }
 
 TEST_F(Checkpoints, AreKeptByNumber) {
