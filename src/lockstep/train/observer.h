@@ -18,6 +18,7 @@ struct RunInfo {
   std::int64_t samples = 0;     // of an epoch
   std::int64_t batch = 0;       // of all ranks
   std::int64_t parameters = 0;  // numbers that are trained
+  bool validates = false;       // after every epoch
 };
 
 /// After a step; sums are over all ranks.

@@ -24,6 +24,7 @@
 #include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
+#include "lockstep/train/examination.h"
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
 #include "lockstep/train/stop_request.h"
@@ -104,11 +105,11 @@ torch::nn::Module& converted(torch::nn::Module& model, Precision precision) {
 /// One run: what fit() has made of its arguments, and the loop.
 class Run {
  public:
-  Run(comm::Communicator& group, const TrainerSettings& settings, std::vector<std::shared_ptr<Observer>>& observers,
-      Task& task, const TrainingData& data)
+  Run(comm::Communicator& group, const TrainerSettings& settings,
+      const std::vector<std::shared_ptr<Observer>>& observers, Task& task, const TrainingData& data)
       : group_(group),
         settings_(settings),
-        observers_(observers),
+        observers_(settings.callbacks.begin(), settings.callbacks.end()),
         task_(task),
         data_(data),
         shards_(shards_of(group, settings)),
@@ -128,17 +129,19 @@ class Run {
                  .transforms = data.transforms,
                  .start = position_of(resumed_.facts)}) {
     if (settings.exact) at::set_num_threads(1);
+    observers_.insert(observers_.end(), observers.begin(), observers.end());
     if (settings.precision == Precision::Fp16) scaler_.emplace(settings.loss_scale);
   }
 
   RunResult go() {
     start();
-    while (step_ < length_.steps && !result_.stopped) {
+    while (!at_end()) {
       const data::Batch* batch = loader_.next();
       if (batch == nullptr) continue;  // an epoch has ended
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
       if (last_of_epoch) end_epoch();
+      hear_callbacks();
       look_after_checkpoints(last_of_epoch);
     }
     if (saver_.under_way()) last_is_saved(saver_.finish());
@@ -157,9 +160,35 @@ class Run {
       schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
       if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
     }
-    RunInfo info{length_, step_, samples_, settings_.batch, 0};
+    for (const auto& callback : settings_.callbacks) {
+      callback->attach(task_.model());
+      restore(*callback);
+    }
+    hear_callbacks();
+    RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
     for (const auto& observer : observers_) observer->on_start(info);
+  }
+
+  bool at_end() const { return step_ >= length_.steps || result_.stopped || !result_.ended_early.empty(); }
+
+  void hear_callbacks() {
+    for (const auto& callback : settings_.callbacks) {
+      const std::string why = callback->wants_end();
+      if (!why.empty() && result_.ended_early.empty()) result_.ended_early = callback->name() + ": " + why;
+    }
+  }
+
+  /// One that the checkpoint does not know begins anew.
+  void restore(Callback& callback) {
+    const auto states =
+        resumed_.facts.is_null() ? nlohmann::json() : resumed_.facts.value("callbacks", nlohmann::json());
+    if (!states.contains(callback.name())) return;
+    callback.set_state(states.at(callback.name()));
+    const at::NoGradGuard no_gradients;
+    if (group_.rank() == 0) load_into(callback.tensors(), resumed_.tensors, callback.name() + "/");
+    for (const auto& parameter : callback.tensors())
+      group_.broadcast_(parameter.tensor, 0, {.name = "callback"}).wait();
   }
 
   void take_step(const data::Batch& batch) {
@@ -171,15 +200,16 @@ class Run {
     board_.share().wait();
     waited_s_ += seconds_since(done);
     if (settings_.exact) statistics_.finish(shards_.total);
-    check_finite(batch);
     const double lr = settings_.lr * schedule_->factor(step_);
     if (!optimizer_) {
       make_optimizer();
       if (batch.count() > 0) name_unused();
     }
-    const bool taken = may_step(batch);
-    if (taken) optimizer_->step(lr, clip_scale(gradient_scale(batch)));
-    if (scaler_) scaler_->update(taken);
+    const double scale = gradient_scale(batch);
+    const bool overflows = scaler_ && half_overflows(batch);
+    const bool taken = !overflows && nobody_objects(batch);
+    if (taken) optimizer_->step(lr, clip_scale(scale));
+    if (scaler_) scaler_->update(!overflows);
     ++step_;
     result_.skipped += taken ? 0 : 1;
     result_.loss = board_.loss() / board_.count();
@@ -194,15 +224,52 @@ class Run {
   }
   double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
 
-  /// Whether the optimiser may take the sum of the gradients; all ranks find alike.
-  bool may_step(const data::Batch& batch) const {
-    if (!scaler_ || gradients_are_finite()) return true;
-    if (!scaler_->exhausted()) return false;
-    fail(
-        Fault::Data,
-        fmt::format("gradients are not finite in step {} (epoch {}, samples {} to {} of its order), at a "
-                    "loss scale as low as {}; set precision = \"bf16\", lower optimizer.lr or set clip_norm",
-                    step_ + 1, batch.epoch, batch.position, batch.position + batch.global_count - 1, scaler_->scale()));
+  // Whether the optimiser may take the gradients all ranks find alike, as they look at the same sums.
+
+  bool half_overflows(const data::Batch& batch) {
+    // A loss that is no number would be so at any scale.
+    if (!std::isfinite(board_.loss()) || gradients_are_finite()) return false;
+    if (scaler_->exhausted()) {
+      give_up(fmt::format("gradients are not finite at a loss scale as low as {}", scaler_->scale()), batch);
+    }
+    return true;
+  }
+
+  bool nobody_objects(const data::Batch& batch) {
+    StepFindings findings{step_ + 1, board_.loss() / board_.count(), 0};
+    for (const auto& callback : settings_.callbacks) {
+      if (callback->looks_at_gradients()) findings.gradient_norm = gradient_scale(batch) * gradient_norm();
+      const auto [what, why] = callback->judge(findings);
+      if (what == Verdict::Do::Fail) give_up(why, batch);
+      if (what == Verdict::Do::Skip) {
+        if (!why.empty()) skip_loudly(why, batch);
+        statistics_.go_back();
+        return false;
+      }
+    }
+    if (!std::isfinite(findings.loss)) give_up("the loss is not finite", batch);
+    return true;
+  }
+
+  [[noreturn]] void give_up(const std::string& why, const data::Batch& batch) {
+    fail(Fault::Data, blame(why, batch) + "; lower optimizer.lr, set clip_norm or mend the data");
+  }
+
+  void skip_loudly(const std::string& why, const data::Batch& batch) {
+    const std::string text = blame(why, batch);
+    if (group_.rank() == 0) log().warn("a step is skipped: {}", text);
+  }
+
+  /// Before the weights are spoilt.
+  std::string blame(const std::string& why, const data::Batch& batch) {
+    const auto again = [&](int number) {
+      double loss = 0;
+      work_through(batch, number, false, [&](const Score& score) { loss += score.loss.item<double>(); });
+      return loss;
+    };
+    return fmt::format("{} in step {} (epoch {}, samples {} to {} of its order); {}", why, step_ + 1, batch.epoch,
+                       batch.position, batch.position + batch.global_count - 1,
+                       examine({batch, shards_, settings_.exact, gradient_scale(batch), again}, engine_, group_));
   }
 
   bool gradients_are_finite() const {
@@ -244,21 +311,24 @@ class Run {
     if (scaler_) now.facts["loss_scale"] = scaler_->state();
     for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));
     for (auto& [name, tensor] : optimizer_->states()) now.tensors.push_back({kOptimizer + name, tensor});
+    for (const auto& callback : settings_.callbacks) {
+      now.facts["callbacks"][callback->name()] = callback->state();
+      for (auto& [name, tensor] : callback->tensors()) now.tensors.push_back({callback->name() + "/" + name, tensor});
+    }
     return now;
   }
 
   void look_after_checkpoints(bool end_of_epoch) {
     if (saver_.under_way() && board_.all_written()) last_is_saved(saver_.finish());
-    result_.stopped = board_.stop() && step_ < length_.steps;
-    const bool last = step_ == length_.steps || result_.stopped;
-    if (!saver_.wanted() || !(last || saver_.wanted_after(step_, end_of_epoch))) return;
+    result_.stopped = board_.stop() && !at_end();
+    if (!saver_.wanted() || !(at_end() || saver_.wanted_after(step_, end_of_epoch))) return;
     if (!settings_.exact) statistics_.take_from_first_rank();
     saver_.begin(snapshot());
   }
 
   /// A run that ends without its last checkpoint has not done what it was asked for.
   void last_is_saved(bool saved) const {
-    if (saved || !(result_.stopped || step_ == length_.steps)) return;
+    if (saved || !at_end()) return;
     fail(Fault::Io,
          fmt::format("the last checkpoint, of step {}, is not written; make room in {} and resume from the one before",
                      step_, settings_.checkpoints.folder));
@@ -270,23 +340,29 @@ class Run {
     if (stop_.made() || late) board_.ask_to_stop();
     if (saver_.written()) board_.say_written();
     engine_.drop_gradients();
+    if (!settings_.callbacks.empty()) statistics_.remember();
     for (int shard = 0; shard < shards_.own.count; ++shard) {
       if (settings_.exact) {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
-      const auto [first, last] = shards_.range(batch, shard);
-      for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
-        const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
-        const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
-        engine_.reduce_in_backward(piece + 1 == settings_.accumulate);
-        if (from == to) continue;
-        parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
-        const Score score = score_of(batch, from, to);
-        board_.add(shard, score);
-        (score.loss / (static_cast<double>(batch.global_count) / loss_scale())).backward();
-      }
+      work_through(batch, shard, true, [&](const Score& score) { board_.add(shard, score); });
       if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
+    }
+  }
+
+  /// Forward and backward of this rank's shard `number`, piece by piece; with the last one its gradients may travel.
+  void work_through(const data::Batch& batch, int number, bool reduce, const std::function<void(const Score&)>& note) {
+    const auto [first, last] = shards_.range(batch, number);
+    for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
+      const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
+      const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
+      engine_.reduce_in_backward(reduce && piece + 1 == settings_.accumulate);
+      if (from == to) continue;
+      parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + number};
+      const Score score = score_of(batch, from, to);
+      note(score);
+      (score.loss / (static_cast<double>(batch.global_count) / loss_scale())).backward();
     }
   }
 
@@ -306,17 +382,6 @@ class Run {
     return piece;
   }
 
-  /// All ranks see the same losses, so all of them fail, before the weights are spoilt.
-  void check_finite(const data::Batch& batch) const {
-    const int shard = board_.first_not_finite();
-    if (shard < 0) return;
-    fail(Fault::Data,
-         fmt::format("the loss of {} {} is not finite in step {} (epoch {}, samples {} to {} of its order); "
-                     "lower optimizer.lr or set clip_norm",
-                     settings_.exact ? "shard" : "rank", shard, step_ + 1, batch.epoch, batch.position,
-                     batch.position + batch.global_count - 1));
-  }
-
   /// By which gradients are to be multiplied, clipping included.
   double clip_scale(double scale) const {
     const at::NoGradGuard no_gradients;
@@ -327,13 +392,18 @@ class Run {
       }
     }
     if (settings_.clip_norm <= 0) return scale;
+    const double norm = scale * gradient_norm();
+    return scale * std::min(1.0, settings_.clip_norm / (norm + 1e-6));
+  }
+
+  double gradient_norm() const {
+    const at::NoGradGuard no_gradients;
     double squares = 0;
     for (const auto& bucket : engine_.buckets().all()) {
       const auto norm = bucket.gradients.norm().item<double>();
       squares += norm * norm;
     }
-    const double norm = scale * std::sqrt(squares);
-    return scale * std::min(1.0, settings_.clip_norm / (norm + 1e-6));
+    return std::sqrt(squares);
   }
 
   void end_epoch() {
@@ -349,6 +419,7 @@ class Run {
     const profile::Span span("evaluate");
     const at::NoGradGuard no_gradients;
     if (!settings_.exact) statistics_.take_from_first_rank();
+    for (const auto& callback : settings_.callbacks) callback->before_evaluation();
     task_.model().eval();
     data::Loader loader(
         set, std::shared_ptr<const data::Order>(data::make_order("sequential", {.samples = set->size(), .seed = 0})),
@@ -378,6 +449,7 @@ class Run {
       }
     }
     task_.model().train();
+    for (const auto& callback : settings_.callbacks) callback->after_evaluation();
     for (const auto& observer : observers_) observer->on_evaluation(evaluation);
     result_.evaluations.push_back(std::move(evaluation));
   }
@@ -394,7 +466,7 @@ class Run {
 
   comm::Communicator& group_;
   const TrainerSettings& settings_;
-  std::vector<std::shared_ptr<Observer>>& observers_;
+  std::vector<std::shared_ptr<Observer>> observers_;  // callbacks first
   Task& task_;
   const TrainingData& data_;
   Shards shards_;

@@ -21,6 +21,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/order.h"
 #include "lockstep/parallel/bucket_optimizer.h"
+#include "lockstep/train/callback.h"
 #include "lockstep/train/checkpoint_saver.h"
 #include "lockstep/train/loss_scaler.h"
 #include "lockstep/train/metric.h"
@@ -49,6 +50,7 @@ struct TrainerSettings {
   std::vector<parallel::ParameterGroup> groups = {{}};
   std::function<std::unique_ptr<Schedule>(const RunLength&)> schedule = {};  // none: constant
   std::vector<std::shared_ptr<const Metric>> metrics = {};
+  std::vector<std::shared_ptr<Callback>> callbacks = {};  // of one run
   CheckpointSettings checkpoints = {};
   double wall_time_s = 0;  // above 0: save and stop when so much has passed
 };
@@ -67,6 +69,7 @@ struct RunResult {
   std::int64_t skipped = 0;  // of them, by which the weights did not change
   double loss = 0;           // of the last step
   bool stopped = false;      // saved on request, to be resumed
+  std::string ended_early;   // why a callback ended it; "": none did
   std::vector<Evaluation> evaluations;
 };
 

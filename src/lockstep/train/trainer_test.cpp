@@ -6,17 +6,16 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <set>
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/error.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
+#include "lockstep/train/testing.h"
 
 namespace lockstep::train {
 namespace {
@@ -24,50 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using comm::Communicator;
 using comm::testing::on_ranks;
-
-constexpr const char kBlobs[] = R"(
-steps = 12
-batch = 20
-exact = true
-shards = 8
-[data]
-train = "blobs:samples=130,dims=6,classes=3"
-test = "blobs:samples=50,dims=6,classes=3"
-[model]
-name = "mlp"
-hidden = [8, 8]
-dropout = 0.2
-[optimizer]
-name = "adam"
-lr = 0.01
-[schedule]
-name = "cosine"
-)";
-
-struct Outcome {
-  RunResult result;
-  std::string hash;
-};
-
-/// The recipe with settings laid over it, on so many ranks; what rank 0 has at the end.
-Outcome train(int ranks, const std::vector<std::string>& settings, const CheckpointSettings& checkpoints = {},
-              const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr) {
-  static std::mutex mutex;  // ranks are threads, and share torch's generator
-  Outcome outcome;
-  on_ranks({ranks}, [&](Communicator& group) {
-    Config recipe = Config::from_text(recipe_text);
-    for (const auto& setting : settings) recipe.set(setting);
-    std::unique_lock lock(mutex);
-    auto run = make_run(recipe, group);
-    lock.unlock();
-    run.settings.checkpoints = checkpoints;
-    Trainer trainer(group, run.settings);
-    if (observer && group.rank() == 0) trainer.add(observer);
-    auto result = trainer.fit(*run.task, run.data);
-    if (group.rank() == 0) outcome = {std::move(result), hash_of(run.task->model())};
-  });
-  return outcome;
-}
+using testing::kBlobs;
+using testing::train;
 
 TEST(Training, LearnsBlobs) {
   const auto outcome = train(2, {"steps=150", "exact=false", "model.dropout=0"});
@@ -78,18 +35,18 @@ TEST(Training, LearnsBlobs) {
   EXPECT_GT(figures[1].second, 0.9);
 }
 
-class ExactMode : public testing::TestWithParam<std::vector<std::string>> {};
+class ExactMode : public ::testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, ExactMode,
-                         testing::Values(std::vector<std::string>{},
-                                         std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
-                                         std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
-                                         std::vector<std::string>{"batch=7"},
-                                         std::vector<std::string>{"precision=float64"},
-                                         std::vector<std::string>{"precision=bf16", "clip_norm=0.1"},
-                                         std::vector<std::string>{"precision=fp16", "loss_scale.grow_after=3"},
-                                         // Overflows at first.
-                                         std::vector<std::string>{"precision=fp16", "loss_scale.start=1048576",
-                                                                  "clip_value=0.01", "accumulate=2"}));
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
+                                           std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
+                                           std::vector<std::string>{"batch=7"},
+                                           std::vector<std::string>{"precision=float64"},
+                                           std::vector<std::string>{"precision=bf16", "clip_norm=0.1"},
+                                           std::vector<std::string>{"precision=fp16", "loss_scale.grow_after=3"},
+                                           // Overflows at first.
+                                           std::vector<std::string>{"precision=fp16", "loss_scale.start=1048576",
+                                                                    "clip_value=0.01", "accumulate=2"}));
 
 TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
   const auto alone = train(1, GetParam());
@@ -232,17 +189,21 @@ TEST(Precision, IsForModelsOfEveryKind) {
 }
 
 TEST(Training, SaysWhereALossIsNotFinite) {
-  try {
-    train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", "exact=false"});
-    FAIL() << "nobody noticed";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.message()).find("is not finite in step"), std::string::npos) << error.message();
+  for (const char* exact : {"exact=false", "exact=true"}) {
+    try {
+      train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", exact});
+      FAIL() << "nobody noticed";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("the loss is not finite in step"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("rank 0"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("is that of layers.2."), std::string::npos) << error.message();
+    }
   }
 }
 
-class Checkpoints : public testing::Test {
+class Checkpoints : public ::testing::Test {
  protected:
-  Checkpoints() : folder_((fs::path(testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
+  Checkpoints() : folder_((fs::path(::testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
   ~Checkpoints() override { fs::remove_all(folder_); }
   CheckpointSettings settings(bool resume, std::int64_t every = 4) const {
     return {.folder = folder_, .every_steps = every, .resume = resume};
