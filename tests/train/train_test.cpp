@@ -239,6 +239,38 @@ TEST_F(Train, EndsEarly) {
   EXPECT_TRUE(has_checkpoint("early", 96));
 }
 
+TEST_F(Train, FindsALearningRate) {
+  const auto find = [this](int ranks, std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", (folder_ / "blobs.toml").string(), "-n", std::to_string(ranks), "--bind",
+                               "none", "--find-lr", "--lr-steps", "60"});
+    return command(more);
+  };
+  std::vector<std::string> texts;
+  for (const int ranks : {1, 2, 3}) {
+    Background run(find(ranks, {"--json"}));
+    ASSERT_EQ(run.wait(100), 0) << run.errors();
+    texts.push_back(run.output());
+    const auto json = nlohmann::json::parse(run.output());
+    EXPECT_GT(json.at("suggested").get<double>(), 1e-6);
+    EXPECT_LT(json.at("suggested").get<double>(), 10);
+    EXPECT_GT(json.at("points").size(), 20U);
+    EXPECT_EQ(texts.back(), texts.front());  // the recipe is of exact mode
+  }
+  // Of each rank's rate the recipe's is a third.
+  Background scaled(find(3, {"--json", "exact=false", "scale_lr=linear", "--lr-from", "0.001", "--lr-to", "1"}));
+  ASSERT_EQ(scaled.wait(100), 0) << scaled.errors();
+  EXPECT_NEAR(nlohmann::json::parse(scaled.output()).at("points").at(0).at("lr").get<double>(), 0.001, 1e-9);
+  Background table(find(2, {}));
+  ASSERT_EQ(table.wait(100), 0) << table.errors();
+  EXPECT_TRUE(has(table.output(), "suggested: optimizer.lr=")) << table.output();
+  EXPECT_TRUE(has(table.output(), "<- falls fastest")) << table.output();
+  Background wrong(find(2, {"--lr-from", "5", "--lr-to", "1"}));
+  EXPECT_EQ(wrong.wait(), 2) << wrong.errors();
+  Background alone(train(1, {"--lr-from", "5"}));
+  EXPECT_EQ(alone.wait(), 2) << alone.errors();
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
 TEST_F(Train, SaysWhatIsWrongOnce) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"optimizer.lrr=1"}, "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},
