@@ -31,6 +31,8 @@ nlohmann::json json_of_result(const train::RunResult& result, const std::string&
   nlohmann::json json = {{"steps", result.steps},
                          {"skipped", result.skipped},
                          {"loss", result.loss},
+                         {"imbalance", result.imbalance},
+                         {"waited_for_ranks_share", result.waited_share},
                          {"hash", hash},
                          {"evaluations", evaluations}};
   if (!result.ended_early.empty()) json["ended_early"] = result.ended_early;

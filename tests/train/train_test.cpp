@@ -234,6 +234,12 @@ TEST_F(Train, EndsEarly) {
   ASSERT_EQ(run.wait(100), 0) << run.errors();
   const auto result = nlohmann::json::parse(run.output());
   EXPECT_EQ(result.at("steps"), 96);  // three epochs of 32 steps
+  EXPECT_GE(result.at("imbalance").get<double>(), 1);
+  EXPECT_LE(result.at("imbalance").get<double>(), 2);
+  EXPECT_GT(result.at("waited_for_ranks_share").get<double>(), 0);
+  EXPECT_LT(result.at("waited_for_ranks_share").get<double>(), 1);
+  EXPECT_TRUE(has(run.errors(), "% of it for other ranks")) << run.errors();
+  EXPECT_TRUE(has(run.errors(), "slowest rank +")) << run.errors();
   EXPECT_TRUE(has(result.at("ended_early").get<std::string>(), "2 validations without a better loss"));
   EXPECT_TRUE(has(run.errors(), "ended early by early_stopping")) << run.errors();
   EXPECT_TRUE(has_checkpoint("early", 96));

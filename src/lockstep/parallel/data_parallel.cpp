@@ -1,6 +1,7 @@
 #include "lockstep/parallel/data_parallel.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -18,6 +19,8 @@
 
 namespace lockstep::parallel {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 Parameters trained(const Parameters& all) {
   Parameters result;
@@ -112,6 +115,7 @@ class DataParallel::Engine {
   const Buckets& buckets() const noexcept { return buckets_; }
   const Parameters& parameters() const noexcept { return parameters_; }
   const std::vector<std::string>& unused() const noexcept { return unused_; }
+  double held_up_s() const noexcept { return held_up_s_; }
 
  private:
   class Sink final : public GradientSink {
@@ -177,7 +181,10 @@ class DataParallel::Engine {
     arrived_[number] = true;
     arrivals_.push_back(number);
     --missing_[buckets_.place(number).bucket];
+    if (started_ == missing_.size() || missing_[started_] > 0) return;
+    const auto begin = Clock::now();
     while (started_ < missing_.size() && missing_[started_] == 0) start_next();
+    held_up_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
   /// In the order of buckets, whatever is ready first: all ranks must do the same.
@@ -239,6 +246,7 @@ class DataParallel::Engine {
   std::vector<std::size_t> arrivals_;  // in their order
   std::vector<std::size_t> missing_;   // by bucket: gradients to come
   std::size_t started_ = 0;            // buckets under way
+  double held_up_s_ = 0;
   std::vector<comm::Work> works_;
   std::vector<std::string> unused_;
 };
@@ -253,6 +261,7 @@ void DataParallel::drop_gradients() { engine_->drop_gradients(); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }
 const Parameters& DataParallel::parameters() const noexcept { return engine_->parameters(); }
 std::vector<std::string> DataParallel::unused() const { return engine_->unused(); }
+double DataParallel::held_up_s() const noexcept { return engine_->held_up_s(); }
 void DataParallel::check_equal() const { engine_->check_equal(); }
 
 }  // namespace lockstep::parallel

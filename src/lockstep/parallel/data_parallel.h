@@ -55,6 +55,10 @@ class DataParallel {
   /// Of the last step, on this rank: names of parameters that backward did not reach.
   std::vector<std::string> unused() const;
 
+  /// Since the beginning: how long backward itself was held up by collectives that it started. Small ones are
+  /// performed by the thread that starts them.
+  double held_up_s() const noexcept;
+
   /// Fault::Comm naming the ranks whose weights are not those of most. A collective.
   void check_equal() const;
 

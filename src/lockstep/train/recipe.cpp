@@ -103,6 +103,7 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   checkpoints.keep_last = recipe.get("checkpoints.keep_last", checkpoints.keep_last);
   checkpoints.keep_best = recipe.get("checkpoints.keep_best", checkpoints.keep_best);
   checkpoints.best_by = recipe.get("checkpoints.best_by", checkpoints.best_by);
+  settings.check_every_steps = recipe.get("check_every_steps", settings.check_every_steps);
   settings.callbacks = make_callbacks(recipe, "callbacks");
   settings.wall_time_s = recipe.get("wall_time_s", settings.wall_time_s);
   for (const auto& name : recipe.get("metrics", kind.metrics())) {

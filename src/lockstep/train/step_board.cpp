@@ -1,11 +1,13 @@
 #include "lockstep/train/step_board.h"
 
+#include <algorithm>
+
 #include <ATen/ops/zeros.h>
 
 namespace lockstep::train {
 
 StepBoard::StepBoard(const Shards& shards, comm::Communicator& group)
-    : shards_(shards), group_(group), values_(at::zeros({2 * (shards.total + group.size())}, at::kDouble)) {}
+    : shards_(shards), group_(group), values_(at::zeros({2 * shards.total + kWords * group.size()}, at::kDouble)) {}
 
 void StepBoard::clear() { values_.zero_(); }
 
@@ -23,8 +25,18 @@ double StepBoard::sum(int column) const {
 
 int StepBoard::count_of_flag(int number) const {
   int result = 0;
-  for (int rank = 0; rank < group_.size(); ++rank) result += values()[2 * (shards_.total + rank) + number] > 0 ? 1 : 0;
+  for (int rank = 0; rank < group_.size(); ++rank) result += values()[place_of(rank) + number] > 0 ? 1 : 0;
   return result;
+}
+
+double StepBoard::imbalance() const {
+  double slowest = 0, all = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const double seconds = values()[place_of(rank) + 2];
+    slowest = std::max(slowest, seconds);
+    all += seconds;
+  }
+  return all > 0 ? slowest * group_.size() / all : 1;
 }
 
 }  // namespace lockstep::train

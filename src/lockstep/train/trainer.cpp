@@ -140,6 +140,9 @@ class Run {
       if (batch == nullptr) continue;  // an epoch has ended
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
+      if (last_of_epoch || (settings_.check_every_steps > 0 && step_ % settings_.check_every_steps == 0)) {
+        engine_.check_equal();
+      }
       if (last_of_epoch) end_epoch();
       hear_callbacks();
       look_after_checkpoints(last_of_epoch);
@@ -147,6 +150,8 @@ class Run {
     if (saver_.under_way()) last_is_saved(saver_.finish());
     if (!result_.stopped && data_.test) evaluate("test", data_.test);
     for (const auto& observer : observers_) observer->on_end();
+    if (step_ > first_step_) result_.imbalance = imbalance_sum_ / static_cast<double>(step_ - first_step_);
+    result_.waited_share = waited_s_ / seconds_since(begun_);
     result_.steps = step_;
     return std::move(result_);
   }
@@ -156,7 +161,7 @@ class Run {
     task_.model().train();
     begun_ = Clock::now();
     if (!resumed_.facts.is_null()) {
-      step_ = resumed_.facts.at("step").get<std::int64_t>();
+      step_ = first_step_ = resumed_.facts.at("step").get<std::int64_t>();
       schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
       if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
     }
@@ -165,7 +170,7 @@ class Run {
       restore(*callback);
     }
     hear_callbacks();
-    RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr};
+    RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr, group_.size()};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
     for (const auto& observer : observers_) observer->on_start(info);
   }
@@ -194,11 +199,14 @@ class Run {
   void take_step(const data::Batch& batch) {
     const auto begin = Clock::now();
     const profile::Span span("step");
+    const double held_up_before_s = engine_.held_up_s();
     backward(batch);
     const auto done = Clock::now();
+    const double held_up_s = engine_.held_up_s() - held_up_before_s;
+    board_.set_computed_s(std::chrono::duration<double>(done - begin).count() - held_up_s);
     engine_.finish();
     board_.share().wait();
-    waited_s_ += seconds_since(done);
+    waited_s_ += held_up_s + seconds_since(done);
     if (settings_.exact) statistics_.finish(shards_.total);
     const double lr = settings_.lr * schedule_->factor(step_);
     if (!optimizer_) {
@@ -213,8 +221,18 @@ class Run {
     ++step_;
     result_.skipped += taken ? 0 : 1;
     result_.loss = board_.loss() / board_.count();
-    const StepReport report{step_,  batch.epoch,          batch.global_count,    result_.loss, lr,
-                            !taken, seconds_since(begin), seconds_since(begun_), waited_s_,    loader_.waited_s()};
+    imbalance_sum_ += board_.imbalance();
+    const StepReport report{.step = step_,
+                            .epoch = batch.epoch,
+                            .samples = batch.global_count,
+                            .loss = result_.loss,
+                            .lr = lr,
+                            .skipped = !taken,
+                            .seconds = seconds_since(begin),
+                            .imbalance = board_.imbalance(),
+                            .run_s = seconds_since(begun_),
+                            .waited_for_ranks_s = waited_s_,
+                            .waited_for_data_s = loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
@@ -407,7 +425,6 @@ class Run {
   }
 
   void end_epoch() {
-    engine_.check_equal();
     if (!data_.validation) return;
     evaluate("validation", data_.validation);
     const auto& figures = result_.evaluations.back().figures;
@@ -484,7 +501,9 @@ class Run {
   std::optional<LossScaler> scaler_;                    // of fp16
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
   std::int64_t step_ = 0;
-  double waited_s_ = 0;  // for other ranks
+  std::int64_t first_step_ = 0;  // above 0 after a restart
+  double waited_s_ = 0;          // for other ranks
+  double imbalance_sum_ = 0;     // over steps
   Clock::time_point begun_;
   RunResult result_;
 };
@@ -495,8 +514,9 @@ void check(const TrainerSettings& settings) {
     fail(Fault::Usage, fmt::format("batch {}, accumulate {} and evaluation batch {} are from 1 on", settings.batch,
                                    settings.accumulate, settings.evaluation_batch));
   }
-  if (settings.steps < 0 || settings.epochs < 0) {
-    fail(Fault::Usage, fmt::format("epochs {} and steps {} are from 0 on", settings.epochs, settings.steps));
+  if (settings.steps < 0 || settings.epochs < 0 || settings.check_every_steps < 0) {
+    fail(Fault::Usage, fmt::format("epochs {}, steps {} and check_every_steps {} are from 0 on", settings.epochs,
+                                   settings.steps, settings.check_every_steps));
   }
 }
 

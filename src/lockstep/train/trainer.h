@@ -52,6 +52,8 @@ struct TrainerSettings {
   std::vector<std::shared_ptr<const Metric>> metrics = {};
   std::vector<std::shared_ptr<Callback>> callbacks = {};  // of one run
   CheckpointSettings checkpoints = {};
+  std::int64_t check_every_steps =
+      1000;                // whether all ranks have the same weights, and after every epoch; 0: only then
   double wall_time_s = 0;  // above 0: save and stop when so much has passed
 };
 
@@ -69,6 +71,8 @@ struct RunResult {
   std::int64_t skipped = 0;  // of them, by which the weights did not change
   double loss = 0;           // of the last step
   bool stopped = false;      // saved on request, to be resumed
+  double imbalance = 1;      // mean over the steps, see StepReport
+  double waited_share = 0;   // of the time of rank 0, for other ranks
   std::string ended_early;   // why a callback ended it; "": none did
   std::vector<Evaluation> evaluations;
 };

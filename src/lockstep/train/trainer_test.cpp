@@ -6,7 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -186,6 +188,69 @@ TEST(Precision, IsForModelsOfEveryKind) {
       }
     }
   }
+}
+
+/// Changes a weight of its rank, as a fault of memory would.
+class Disturbs final : public Observer {
+ public:
+  Disturbs(torch::nn::Module& model, std::int64_t step) : model_(model), step_(step) {}
+  void on_step(const StepReport& report) override {
+    if (report.step == step_) parallel::parameters_of(model_)[0].tensor.mutable_data_ptr<float>()[3] += 1e-3F;
+  }
+
+ private:
+  torch::nn::Module& model_;
+  std::int64_t step_;
+};
+
+TEST(Training, NamesARankThatDrifted) {
+  const auto run_with = [](const std::vector<std::string>& settings) {
+    std::mutex mutex;
+    on_ranks({3}, [&](Communicator& group) {
+      Config recipe = Config::from_text(kBlobs);
+      for (const auto& setting : settings) recipe.set(setting);
+      std::unique_lock lock(mutex);
+      auto run = make_run(recipe, group);
+      lock.unlock();
+      Trainer trainer(group, run.settings);
+      if (group.rank() == 1) trainer.add(std::make_shared<Disturbs>(run.task->model(), 2));
+      trainer.fit(*run.task, run.data);
+    });
+  };
+  // An epoch has seven steps.
+  EXPECT_NO_THROW(run_with({"steps=6"}));
+  EXPECT_THROW(run_with({"steps=7"}), Error);
+  try {
+    run_with({"steps=6", "check_every_steps=3"});
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("the weights of rank 1 are not those of the other 2"), std::string::npos)
+        << error.message();
+  }
+  EXPECT_THROW(run_with({"check_every_steps=-1"}), Error);
+}
+
+TEST(Training, KnowsHowUnequalRanksAre) {
+  /// The rank that has the first sample of a batch takes its time.
+  class Slow final : public Task {
+   public:
+    explicit Slow(std::unique_ptr<Task> task) : task_(std::move(task)) {}
+    torch::nn::Module& model() override { return task_->model(); }
+    Score score(const data::Batch& batch) override {
+      if (batch.first == 0) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+      return task_->score(batch);
+    }
+
+   private:
+    std::unique_ptr<Task> task_;
+  };
+  const auto slow = [](RecipeRun& run) { run.task = std::make_unique<Slow>(std::move(run.task)); };
+  const std::vector<std::string> recipe = {"exact=false", "steps=6"};
+  EXPECT_EQ(train(1, recipe, {}, kBlobs, nullptr, slow).result.imbalance, 1);
+  // Four ranks of which one does nearly all: up to four times the mean.
+  const auto result = train(4, recipe, {}, kBlobs, nullptr, slow).result;
+  EXPECT_GT(result.imbalance, 2);
+  EXPECT_LE(result.imbalance, 4);
 }
 
 TEST(Training, SaysWhereALossIsNotFinite) {
