@@ -48,6 +48,9 @@ int launch_ranks(const TrainOptions& options, const std::vector<std::string>& mo
   launch.command.insert(launch.command.end(), more.begin(), more.end());
   launch.starter = {own_program(), kMpirunStarter, "--"};
   if (launch.hosts.empty() && !launch.ranks) launch.ranks = 1;
+  // A large checkpoint takes its time.
+  constexpr double kToSave_s = 60;
+  if (launch.hosts.empty() && !launch.grace_s) launch.grace_s = kToSave_s;
   return comm::launch(launch);
 }
 
