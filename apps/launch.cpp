@@ -38,6 +38,8 @@ void add_launch(CLI::App& app, const std::vector<std::string>& program) {
   command->add_option("--threads", options->threads, "Threads of each rank; by default its fair share of the cores");
   command->add_option("--timeout", options->timeout_s,
                       "Seconds a collective may wait for a rank before the run fails; 0: for ever");
+  command->add_option("--grace", options->grace_s,
+                      "Seconds that ranks have after SIGTERM or SIGHUP until they are killed; by default 10");
   command->add_option("--restarts", options->restarts, "Start a failed run again, up to this many times");
   command->add_flag("--prefix", options->prefix, "Put [rank] in front of every line of output");
   command->callback([options, &program] {

@@ -16,6 +16,7 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/models/model.h"
 #include "lockstep/parallel/optimizer.h"
+#include "lockstep/train/callback.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/schedule.h"
 #include "lockstep/train/task.h"
@@ -49,6 +50,7 @@ std::vector<Entry> all_entries() {
   add_all<parallel::OptimizerRegistry>(entries, "optimizer");
   add_all<train::ScheduleRegistry>(entries, "schedule");
   add_all<train::MetricRegistry>(entries, "metric");
+  add_all<train::CallbackRegistry>(entries, "callback");
   return entries;
 }
 

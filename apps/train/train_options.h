@@ -43,6 +43,8 @@ struct TrainOptions {
     command.add_option("--hosts", launch.hosts, "Hosts and the ranks on each, a:4,b:4; needs Open MPI");
     command.add_option("--bind", launch.bind, "Cores of each rank, as of 'lockstep launch'");
     command.add_option("--threads", launch.threads, "Threads of each rank; by default its fair share of the cores");
+    command.add_option("--grace", launch.grace_s,
+                       "Seconds to save in after SIGTERM until ranks are killed; by default 60");
     command.add_option("--restarts", launch.restarts,
                        "Go on from the last checkpoint when a rank failed, up to this many times");
     command.add_flag("--one-process", one_process, "Ranks are threads of one process, with a copy of the model each");

@@ -13,13 +13,15 @@
 #include "lockstep/train/event_observer.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/run_folder.h"
+#include "train/lr_options.h"
+#include "train/lr_view.h"
 #include "train/train_options.h"
 #include "train/train_view.h"
 
 namespace lockstep::apps {
 namespace {
 
-nlohmann::json json_of(const train::RunResult& result, const std::string& hash) {
+nlohmann::json json_of_result(const train::RunResult& result, const std::string& hash) {
   nlohmann::json evaluations = nlohmann::json::array();
   for (const auto& evaluation : result.evaluations) {
     nlohmann::json figures;
@@ -27,14 +29,39 @@ nlohmann::json json_of(const train::RunResult& result, const std::string& hash) 
     evaluations.push_back(
         {{"of", evaluation.of}, {"step", evaluation.step}, {"epoch", evaluation.epoch}, {"figures", figures}});
   }
-  return {{"steps", result.steps}, {"loss", result.loss}, {"hash", hash}, {"evaluations", evaluations}};
+  nlohmann::json json = {{"steps", result.steps},
+                         {"skipped", result.skipped},
+                         {"loss", result.loss},
+                         {"imbalance", result.imbalance},
+                         {"waited_for_ranks_share", result.waited_share},
+                         {"hash", hash},
+                         {"evaluations", evaluations}};
+  if (!result.ended_early.empty()) json["ended_early"] = result.ended_early;
+  return json;
+}
+
+/// In the recipe's terms: of its optimizer.lr, which may be multiplied by the number of ranks.
+void find_lr(const train::LrSweep& sweep, bool as_json, const Config& recipe, train::RecipeRun& run,
+             comm::Communicator& world) {
+  const double lr = recipe.get("optimizer.lr", train::TrainerSettings().lr);
+  const double factor = lr == 0 ? 1 : run.settings.lr / lr;
+  auto found =
+      train::find_lr(world, run.settings, *run.task, run.data, {sweep.from * factor, sweep.to * factor, sweep.steps});
+  if (world.rank() != 0) return;
+  for (auto& point : found.points) point.lr /= factor;
+  if (found.suggested) *found.suggested /= factor;
+  fmt::print("{}", as_json ? json_text(json_of(found)) : text_of(found));
 }
 
 /// The exit code.
-int run(const RankOptions& options, comm::Communicator& world) {
+int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& world) {
   train::RunFolder folder(options.folder);
   const Config recipe = folder.recipe();
   auto run = train::make_run(recipe, world);
+  if (lr.find) {
+    find_lr(lr.sweep, options.json, recipe, run, world);
+    return exit_code::kDone;
+  }
   run.settings.checkpoints.folder = folder.checkpoints();
   run.settings.checkpoints.resume = options.resume;
   train::Trainer trainer(world, run.settings);
@@ -45,7 +72,7 @@ int run(const RankOptions& options, comm::Communicator& world) {
   const auto result = trainer.fit(*run.task, run.data);
   if (world.rank() == 0) {
     const std::string hash = train::hash_of(run.task->model());
-    const auto json = json_of(result, hash);
+    const auto json = json_of_result(result, hash);
     folder.set_result(json);
     if (options.json) {
       fmt::print("{}", json_text(json));
@@ -54,6 +81,7 @@ int run(const RankOptions& options, comm::Communicator& world) {
     }
     fmt::print(stderr, "curves: tensorboard --logdir {}\ncheckpoint: {}/{:010}\n", folder.path(), folder.checkpoints(),
                result.steps);
+    if (!result.ended_early.empty()) fmt::print(stderr, "ended early by {}\n", result.ended_early);
     if (result.stopped) fmt::print(stderr, "saved on request; go on with 'lockstep runs resume {}'\n", folder.name());
   }
   return result.stopped ? exit_code::kRequeue : exit_code::kDone;
@@ -63,22 +91,24 @@ int run(const RankOptions& options, comm::Communicator& world) {
 
 void add_train_rank(CLI::App& app) {
   auto options = std::make_shared<RankOptions>();
+  auto lr = std::make_shared<LrOptions>();
   auto* command = app.add_subcommand(kTrainRank, "One rank of a training");
   command->group("");  // hidden: only `train` and `runs resume` start it
   command->add_option("folder", options->folder, "Of the run")->required();
   command->add_flag("--resume", options->resume, "From its newest checkpoint");
   command->add_option(kThreadsAsRanks, options->threads_as_ranks, "So many threads of this process are the ranks");
   options->add_to(*command);
-  command->callback([options] {
+  lr->add_to(*command);
+  command->callback([options, lr] {
     int code = exit_code::kDone;
     const int failed = comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
       options->resume |= runtime.restart() > 0;
       if (options->threads_as_ranks == 0) {
-        code = run(*options, runtime.world());
+        code = run(*options, *lr, runtime.world());
         return;
       }
       comm::run_ranks(options->threads_as_ranks, [&](comm::Communicator& world) {
-        const int mine = run(*options, world);
+        const int mine = run(*options, *lr, world);
         if (world.rank() == 0) code = mine;
       });
     });

@@ -33,7 +33,9 @@ void TrainView::on_start(const train::RunInfo& info) {
 
 void TrainView::on_step(const train::StepReport& report) {
   last_ = report;
-  loss_ = report.step == info_.first_step + 1 ? report.loss : kSmoothing * loss_ + (1 - kSmoothing) * report.loss;
+  const double keep = report.step == info_.first_step + 1 ? 0 : kSmoothing;
+  loss_ = keep * loss_ + (1 - keep) * report.loss;
+  imbalance_ = keep * imbalance_ + (1 - keep) * report.imbalance;
   const auto now = Clock::now();
   const auto pause =
       terminal_ ? Clock::duration(std::chrono::milliseconds(100)) : Clock::duration(std::chrono::seconds(10));
@@ -43,10 +45,12 @@ void TrainView::on_step(const train::StepReport& report) {
   const auto left = static_cast<double>(info_.length.steps - report.step);
   const double rate = done / report.run_s;
   const std::string text = fmt::format(
-      "epoch {:.2f}  step {} of {}  loss {:.4f}  {} samples/s  {} left",
+      "epoch {:.2f}  step {} of {}  loss {:.4f}  {} samples/s  {}{} left",
       static_cast<double>(report.step) / static_cast<double>(std::max<std::int64_t>(info_.length.steps_of_epoch, 1)),
       report.step, info_.length.steps, loss_,
-      with_commas(static_cast<std::int64_t>(rate * static_cast<double>(info_.batch))), format_seconds(left / rate));
+      with_commas(static_cast<std::int64_t>(rate * static_cast<double>(info_.batch))),
+      info_.ranks > 1 ? fmt::format("slowest rank +{:.0f} %  ", 100 * (imbalance_ - 1)) : "",
+      format_seconds(left / rate));
   if (!terminal_) return say(text);
   // Lines of ranks are passed on when they end; this one ends where it began.
   const double share_done = static_cast<double>(report.step) / static_cast<double>(info_.length.steps);

@@ -26,7 +26,8 @@ class TrainView final : public train::Observer {
   train::RunInfo info_;
   train::StepReport last_;
   Clock::time_point drawn_ = {};
-  double loss_ = 0;  // smoothed
+  double loss_ = 0;  // smoothed, as is the next
+  double imbalance_ = 1;
 };
 
 }  // namespace lockstep::apps

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -291,6 +292,10 @@ TEST(Mpirun, IsCalledWithTheHostsAndTheEnvironment) {
   EXPECT_TRUE(command.ends_with("--tag-output -x LOCKSTEP_TIMEOUT starter program -x")) << command;
   options.ranks = 6;
   EXPECT_THROW(comm::mpirun_command(options, {}), Error);
+  options = {};
+  options.hosts = "a:4";
+  options.grace_s = 60;
+  EXPECT_THROW(comm::mpirun_command(options, {}), Error);
 }
 
 const std::string kShowRank =
@@ -479,6 +484,29 @@ TEST(Launch, KillsOnTheSecondInterrupt) {
   run.signal(SIGINT);
   EXPECT_EQ(run.wait(kReleased_s), 128 + SIGINT);
   EXPECT_TRUE(run.all_gone(2));
+}
+
+TEST(Launch, LetsRanksHaveTheirGrace) {
+  using Clock = std::chrono::steady_clock;
+  Background run(launch({"-n", "2", "--grace", "2.5"}, "ignore"));
+  ASSERT_TRUE(run.waits_for("ready", 2)) << run.errors();
+  const auto begin = Clock::now();
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.wait(2), -1);
+  EXPECT_EQ(run.wait(kReleased_s), 128 + SIGTERM) << run.errors();
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(2500));
+  EXPECT_TRUE(run.all_gone(2));
+
+  Background hasty(launch({"-n", "2", "--grace", "0"}, "ignore"));
+  ASSERT_TRUE(hasty.waits_for("ready", 2)) << hasty.errors();
+  hasty.signal(SIGTERM);
+  EXPECT_EQ(hasty.wait(2), 128 + SIGTERM) << hasty.errors();
+
+  for (const char* grace : {"-1", "nan", "1e9"}) {
+    Background wrong(launch({"-n", "2", std::string("--grace=") + grace}, "sleep"));
+    EXPECT_EQ(wrong.wait(), 2) << grace;
+    EXPECT_TRUE(has(wrong.errors(), "expected 0 to 86400 seconds")) << wrong.errors();
+  }
 }
 
 // ---- nothing is left -------------------------------------------------------------------------

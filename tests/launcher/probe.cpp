@@ -153,7 +153,7 @@ int catch_signals() {
 }
 
 int ignore_signals() {
-  std::signal(SIGINT, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);
   say(fmt::format("ready {}\n", rank()));
   for (;;) pause();
 }

@@ -201,6 +201,82 @@ TEST_F(Train, LeavesWhatPythonReads) {
   EXPECT_EQ(code, 0) << reader.output() << reader.errors();
 }
 
+TEST_F(Train, ExportsAveragedWeights) {
+  Background run(train(2, {"--name", "averaged", "callbacks.ema.decay=0.9"}));
+  hash(run);
+  const auto bytes_of = [](const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(file)), {});
+  };
+  for (const char* name : {"last", "ema"}) {
+    auto words = command({"runs", "export", "averaged", folder_ / name});
+    if (std::string(name) == "ema") words.emplace_back("--ema");
+    Background exported(words);
+    ASSERT_EQ(exported.wait(), 0) << exported.errors();
+    EXPECT_TRUE(has(exported.output(), "6 tensors of step 300")) << exported.output();
+  }
+  const std::string last = bytes_of(folder_ / "last"), averages = bytes_of(folder_ / "ema");
+  EXPECT_EQ(last.size(), averages.size());
+  EXPECT_NE(last, averages);
+
+  Background plain(train(1, {"--name", "plain", "steps=5"}));
+  hash(plain);
+  Background none(command({"runs", "export", "plain", folder_ / "none", "--ema"}));
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_TRUE(has(none.errors(), "[callbacks.ema]")) << none.errors();
+}
+
+TEST_F(Train, EndsEarly) {
+  auto words =
+      train(2, {"--name", "early", "--json", "steps=3000", "data.validation='blobs:samples=100,dims=16,classes=4'",
+                "callbacks.early_stopping={patience=2, min_delta=100}"});
+  Background run(words);
+  ASSERT_EQ(run.wait(100), 0) << run.errors();
+  const auto result = nlohmann::json::parse(run.output());
+  EXPECT_EQ(result.at("steps"), 96);  // three epochs of 32 steps
+  EXPECT_GE(result.at("imbalance").get<double>(), 1);
+  EXPECT_LE(result.at("imbalance").get<double>(), 2);
+  EXPECT_GT(result.at("waited_for_ranks_share").get<double>(), 0);
+  EXPECT_LT(result.at("waited_for_ranks_share").get<double>(), 1);
+  EXPECT_TRUE(has(run.errors(), "% of it for other ranks")) << run.errors();
+  EXPECT_TRUE(has(run.errors(), "slowest rank +")) << run.errors();
+  EXPECT_TRUE(has(result.at("ended_early").get<std::string>(), "2 validations without a better loss"));
+  EXPECT_TRUE(has(run.errors(), "ended early by early_stopping")) << run.errors();
+  EXPECT_TRUE(has_checkpoint("early", 96));
+}
+
+TEST_F(Train, FindsALearningRate) {
+  const auto find = [this](int ranks, std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", (folder_ / "blobs.toml").string(), "-n", std::to_string(ranks), "--bind",
+                               "none", "--find-lr", "--lr-steps", "60"});
+    return command(more);
+  };
+  std::vector<std::string> texts;
+  for (const int ranks : {1, 2, 3}) {
+    Background run(find(ranks, {"--json"}));
+    ASSERT_EQ(run.wait(100), 0) << run.errors();
+    texts.push_back(run.output());
+    const auto json = nlohmann::json::parse(run.output());
+    EXPECT_GT(json.at("suggested").get<double>(), 1e-6);
+    EXPECT_LT(json.at("suggested").get<double>(), 10);
+    EXPECT_GT(json.at("points").size(), 20U);
+    EXPECT_EQ(texts.back(), texts.front());  // the recipe is of exact mode
+  }
+  // Of each rank's rate the recipe's is a third.
+  Background scaled(find(3, {"--json", "exact=false", "scale_lr=linear", "--lr-from", "0.001", "--lr-to", "1"}));
+  ASSERT_EQ(scaled.wait(100), 0) << scaled.errors();
+  EXPECT_NEAR(nlohmann::json::parse(scaled.output()).at("points").at(0).at("lr").get<double>(), 0.001, 1e-9);
+  Background table(find(2, {}));
+  ASSERT_EQ(table.wait(100), 0) << table.errors();
+  EXPECT_TRUE(has(table.output(), "suggested: optimizer.lr=")) << table.output();
+  EXPECT_TRUE(has(table.output(), "<- falls fastest")) << table.output();
+  Background wrong(find(2, {"--lr-from", "5", "--lr-to", "1"}));
+  EXPECT_EQ(wrong.wait(), 2) << wrong.errors();
+  Background alone(train(1, {"--lr-from", "5"}));
+  EXPECT_EQ(alone.wait(), 2) << alone.errors();
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
 TEST_F(Train, SaysWhatIsWrongOnce) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"optimizer.lrr=1"}, "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},

@@ -37,8 +37,6 @@ using std::chrono::seconds;
 // Ranks that know of an abort end by themselves; this is for those that do not.
 constexpr seconds kGraceAfterFailure{3};
 constexpr seconds kFromTermToKill{2};
-// Long enough to finish a step and let go; batch systems kill us soon after.
-constexpr seconds kGraceAfterTerm{10};
 constexpr seconds kKillAgain{1};
 // A process that cannot be killed may hold a pipe open for ever.
 constexpr milliseconds kDrain{500};
@@ -110,7 +108,8 @@ class LaunchedRun {
         guardian_{guardian},
         file_(Segment::create(plan.ranks)),
         segment_(Segment::attach(file_.get())),
-        timeout_s_(plan.timeout_s) {
+        timeout_s_(plan.timeout_s),
+        grace_(std::chrono::ceil<milliseconds>(std::chrono::duration<double>(plan.grace_s))) {
     copy_tuning(plan.ranks);
     start(plan, restart);
   }
@@ -218,7 +217,7 @@ class LaunchedRun {
     send_to_all(signal);
     if (signal == SIGUSR1 || signal == SIGUSR2) return;
     if (stopping_signal_ == 0) stopping_signal_ = signal;
-    if (signal == SIGTERM || signal == SIGHUP) kill_by(Clock::now() + kGraceAfterTerm);
+    if (signal == SIGTERM || signal == SIGHUP) kill_by(Clock::now() + grace_);
   }
 
   void kill_by(Clock::time_point when) { kill_at_ = kill_at_ ? std::min(*kill_at_, when) : when; }
@@ -390,6 +389,7 @@ class LaunchedRun {
   std::deque<Rank> ranks_;
 
   double timeout_s_;
+  milliseconds grace_;  // after SIGTERM
   std::optional<Clock::time_point> last_good_end_;
   int stopping_signal_ = 0;  // the first of the user's that ends the run
   bool failed_ = false;

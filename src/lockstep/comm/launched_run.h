@@ -18,6 +18,7 @@ struct LaunchPlan {
   int ranks = 1;
   bool prefix = false;
   double timeout_s = 0;  // how long ranks that have ended wait for a word of the others; 0: for ever
+  double grace_s = 10;   // from SIGTERM until ranks are killed: to finish a step and let go
   std::vector<std::string> command;
   std::vector<CpuSlot> places;  // by rank; no CPUs: not bound
   std::vector<std::pair<std::string, std::string>> environment;

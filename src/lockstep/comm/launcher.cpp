@@ -41,6 +41,10 @@ void check(const LaunchOptions& options) {
     fail(Fault::Usage, fmt::format("--threads {}: expected 1 or more", *options.threads));
   }
   if (options.restarts < 0) fail(Fault::Usage, fmt::format("--restarts {}: expected 0 or more", options.restarts));
+  constexpr double kMostGrace_s = 86400;
+  if (options.grace_s && !(*options.grace_s >= 0 && *options.grace_s <= kMostGrace_s)) {
+    fail(Fault::Usage, fmt::format("--grace {}: expected 0 to {} seconds", *options.grace_s, kMostGrace_s));
+  }
   if (options.timeout_s && !(*options.timeout_s >= 0)) {
     fail(Fault::Usage, fmt::format("--timeout {}: expected 0 (never) or more seconds", *options.timeout_s));
   }
@@ -80,6 +84,7 @@ LaunchPlan plan_of(const LaunchOptions& options) {
   plan.prefix = options.prefix;
   plan.places = places(options, plan.ranks);
   plan.environment = launch_environment(options, plan.ranks);
+  plan.grace_s = options.grace_s.value_or(plan.grace_s);
   plan.timeout_s =
       options.timeout_s.value_or(environment::get_seconds(environment::kTimeout, WorldOptions{}.timeout_s));
   return plan;

@@ -22,6 +22,7 @@ struct LaunchOptions {
   std::string bind;                  // "core", "numa" or "none"; empty: core if there are enough, else none
   std::optional<int> threads;        // of each rank; not set: its fair share, or what OMP_NUM_THREADS says
   std::optional<double> timeout_s;   // of a collective, 0: never; not set: what LOCKSTEP_TIMEOUT says
+  std::optional<double> grace_s;     // from SIGTERM or SIGHUP until ranks are killed, on one host; not set: 10
   int restarts = 0;                  // how often a failed run is started again
   bool prefix = false;               // "[rank] " in front of every line
   std::vector<std::string> command;

@@ -102,6 +102,10 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   if (options.restarts > 0) {
     fail(Fault::Usage, "--restarts works on one host only; on several let the batch system start the job again");
   }
+  if (options.grace_s) {
+    fail(Fault::Usage,
+         "--grace works on one host only; on several mpirun and the batch system end ranks in their own time");
+  }
   // The other hosts are taken to be like this one.
   const bool crowded = most_slots(hosts) > static_cast<int>(usable_cores().size());
   std::vector<std::string> places;

@@ -621,13 +621,23 @@ TEST(BindPlan, OfThisHostUsesUsableCpusOnly) {
   }
 }
 
-std::string text_in(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 int files_in(const Folder& folder) {
   return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
+}
+
+TEST(File, ReadWholeReadsAllOrThrows) {
+  const Folder root;
+  const auto path = root.path() + "/file";
+  for (const std::size_t bytes : {0, 1, 65536, 200'001}) {
+    std::string text(bytes, 'x');
+    if (bytes > 2) text[bytes / 2] = '\0';
+    write_whole(path, text);
+    EXPECT_EQ(read_whole(path), text) << bytes;
+  }
+  EXPECT_EQ(message_of([] { (void)read_whole("/no/such/file"); }, Fault::Io),
+            "cannot read /no/such/file: No such file or directory");
+  EXPECT_EQ(message_of([&] { (void)read_whole(root.path()); }, Fault::Io),
+            "cannot read " + root.path() + ": Is a directory");
 }
 
 TEST(File, WriteWholeReplacesOrThrows) {
@@ -635,7 +645,7 @@ TEST(File, WriteWholeReplacesOrThrows) {
   const auto path = root.path() + "/file";
   write_whole(path, "one");
   write_whole(path, "two");
-  EXPECT_EQ(text_in(path), "two");
+  EXPECT_EQ(read_whole(path), "two");
   EXPECT_EQ(message_of([] { write_whole("/no/such/folder/file", "x"); }, Fault::Io),
             "cannot write /no/such/folder/file: No such file or directory");
   EXPECT_NE(message_of([&] { write_whole(root.path(), "x"); }, Fault::Io).find(root.path()), std::string::npos);
@@ -649,7 +659,7 @@ TEST(File, BehindALinkOrAPipeIsWrittenNotReplaced) {
   ASSERT_EQ(symlink(file.c_str(), link.c_str()), 0);
   write_whole(link, "new");
   EXPECT_TRUE(std::filesystem::is_symlink(link));
-  EXPECT_EQ(text_in(file), "new");
+  EXPECT_EQ(read_whole(file), "new");
 
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const FileDescriptor reader(open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -669,15 +679,15 @@ TEST(File, InPiecesLeavesNothingWithoutCommit) {
     WholeFile file(path);
     file.write("ne");
     file.write("w");
-    EXPECT_EQ(text_in(path), "old");
+    EXPECT_EQ(read_whole(path), "old");
   }
-  EXPECT_EQ(text_in(path), "old");
+  EXPECT_EQ(read_whole(path), "old");
   EXPECT_EQ(files_in(root), 1);
   WholeFile file(path);
   file.write("ne");
   file.write("w");
   file.commit();
-  EXPECT_EQ(text_in(path), "new");
+  EXPECT_EQ(read_whole(path), "new");
 }
 
 TEST(File, CheckCanWriteSaysSoBefore) {

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -85,6 +86,21 @@ void write_whole(const std::string& path, std::string_view text) {
   WholeFile file(path);
   file.write(text);
   file.commit();
+}
+
+std::string read_whole(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail_errno("cannot read " + path, errno);
+  std::string text;
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  for (;;) {
+    const std::size_t before = text.size();
+    text.resize(before + kPiece);
+    const ssize_t got = read(file.get(), text.data() + before, kPiece);
+    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno != EINTR) fail_errno("cannot read " + path, errno);
+    if (got == 0) return text;
+  }
 }
 
 void sync_to_disk(const std::string& path) {

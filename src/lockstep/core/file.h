@@ -1,6 +1,6 @@
 // lockstep/core/file.h
 //
-// Files that are written as a whole: under another name first and then renamed, so
+// Files that are read as a whole, and written as one: under another name first and then renamed, so
 // that a reader never sees half of one, and a failure leaves the old one alone. Through
 // a link the file behind it is written; a pipe or a device is written to, not replaced.
 #pragma once
@@ -25,6 +25,8 @@ std::string left_behind(const std::string& name);
 [[noreturn]] void fail_to_write(const std::string& path, int error_number);
 
 void write_whole(const std::string& path, std::string_view text);
+/// Fault::Io if it cannot be read.
+std::string read_whole(const std::string& path);
 
 /// Returns once what was written to the file or folder `path` is on the disk.
 void sync_to_disk(const std::string& path);

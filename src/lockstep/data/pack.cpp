@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -118,7 +117,7 @@ class Journal {
     // Into one file there is nothing to go on from; but it may not lie among shards that are being written.
     if (!sharded && !fs::exists(path_)) return;
     lock(destination);
-    const std::string before = contents();
+    const std::string before = read_whole(path_);
     // Empty, or the beginning alone: of a pack that was killed before it wrote a shard.
     if (!asked_.starts_with(before)) {
       fail(Fault::Usage, fmt::format("{} is of a pack with other settings or another source that was interrupted; "
@@ -161,10 +160,6 @@ class Journal {
       }
       // Whoever had the lock may have removed the file since it was opened here.
     } while (id_of(path_) != id_of(fmt::format("/proc/self/fd/{}", file_.get())));
-  }
-  std::string contents() const {
-    std::ifstream file(path_);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
   std::string path_;

@@ -11,6 +11,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
+#include "lockstep/core/hash.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::models {
@@ -49,7 +50,8 @@ std::uint64_t product(const std::vector<std::int64_t>& shape, std::uint64_t fact
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const parallel::Parameters& tensors, const Texts& facts, bool durable) {
+WrittenFile write_safetensors(const std::string& path, const parallel::Parameters& tensors, const Texts& facts,
+                              bool durable) {
   nlohmann::ordered_json head;
   if (!facts.empty()) head[kFacts] = facts;
   std::uint64_t end = 0;
@@ -65,13 +67,19 @@ void write_safetensors(const std::string& path, const parallel::Parameters& tens
   const std::uint64_t length = text.size();
 
   WholeFile file(path);
-  file.write({reinterpret_cast<const char*>(&length), sizeof length});
-  file.write(text);
+  Hasher hasher;
+  const auto put = [&](std::string_view bytes) {
+    file.write(bytes);
+    hasher.update(bytes.data(), bytes.size());
+  };
+  put({reinterpret_cast<const char*>(&length), sizeof length});
+  put(text);
   for (const auto& parameter : tensors) {
     const at::Tensor values = parameter.tensor.detach().cpu().contiguous();
-    file.write({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+    put({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
   }
   file.commit(durable ? WholeFile::Durable::Yes : WholeFile::Durable::No);
+  return {sizeof length + length + end, hasher.hex()};
 }
 
 Safetensors::Safetensors(const std::string& path) : file_(data::map_file(path)) {

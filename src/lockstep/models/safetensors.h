@@ -20,9 +20,14 @@ namespace lockstep::models {
 
 using Texts = std::map<std::string, std::string>;
 
+struct WrittenFile {
+  std::uint64_t bytes = 0;
+  std::string hash;  // as of Hasher
+};
+
 /// As a whole or not at all. `facts` are kept beside the tensors. Durable: on the disk when it returns.
-void write_safetensors(const std::string& path, const parallel::Parameters& tensors, const Texts& facts = {},
-                       bool durable = false);
+WrittenFile write_safetensors(const std::string& path, const parallel::Parameters& tensors, const Texts& facts = {},
+                              bool durable = false);
 
 class Safetensors {
  public:

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/hash.h"
 
 namespace lockstep::models {
 namespace {
@@ -47,7 +49,12 @@ TEST_F(SafetensorsFile, HoldsEveryType) {
   all.push_back({"scalar", at::tensor(2.5)});
   all.push_back({"none", at::empty({0, 4})});
   all.push_back({"turned", at::arange(6.0).view({2, 3}).t()});
-  write_safetensors(path_, all, {{"format", "pt"}}, true);
+  const auto written = write_safetensors(path_, all, {{"format", "pt"}}, true);
+  const std::string bytes = read_whole(path_);
+  Hasher hasher;
+  hasher.update(bytes.data(), bytes.size());
+  EXPECT_EQ(written.bytes, bytes.size());
+  EXPECT_EQ(written.hash, hasher.hex());
   const Safetensors file(path_);
   EXPECT_EQ(file.facts().at("format"), "pt");
   ASSERT_EQ(file.names().size(), all.size());

@@ -43,7 +43,8 @@ class BucketOptimizer {
   void step_part(std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients,
                  double gradient_scale);
 
-  /// Steps taken before this, of a run that is resumed.
+  /// Taken so far; set for a run that is resumed.
+  std::int64_t steps() const noexcept { return steps_; }
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
   /// What is remembered, by "exp_avg/PARAMETER", shaped as the parameter. A collective if ranks keep their own.
   Parameters states() const;

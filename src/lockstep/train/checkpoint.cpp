@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -43,10 +41,8 @@ std::optional<std::int64_t> number_of(const std::string& name) {
 }
 
 nlohmann::json read_manifest(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
   try {
-    auto json = nlohmann::json::parse(text);
+    auto json = nlohmann::json::parse(read_whole(path));
     if (json.at("version").get<int>() != kVersion) {
       fail(Fault::Data, fmt::format("{} is of another version of Lockstep: {}", path, json.at("version").dump()));
     }
@@ -68,8 +64,8 @@ nlohmann::json CheckpointFolder::write_part(std::int64_t step, int writer, const
   std::error_code failed;
   fs::create_directories(unfinished(step), failed);
   if (failed) fail_to_write(unfinished(step), failed.value());
-  models::write_safetensors(path, tensors, {}, /*durable=*/true);
-  return {{"file", name}, {"bytes", fs::file_size(path)}, {"hash", hash_of_file(path)}};
+  const auto [bytes, hash] = models::write_safetensors(path, tensors, {}, /*durable=*/true);
+  return {{"file", name}, {"bytes", bytes}, {"hash", hash}};
 }
 
 void CheckpointFolder::complete(std::int64_t step, const nlohmann::json& facts,

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -58,8 +57,7 @@ std::int64_t step_of(data::Bytes message) {
 
 /// Bytes of the records up to `last_step`.
 std::uint64_t kept_bytes(const std::string& path, std::int64_t last_step) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string text = read_whole(path);
   data::FrameReader frames(data::as_bytes(text));
   std::uint64_t kept = 0;
   try {

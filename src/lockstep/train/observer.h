@@ -18,6 +18,8 @@ struct RunInfo {
   std::int64_t samples = 0;     // of an epoch
   std::int64_t batch = 0;       // of all ranks
   std::int64_t parameters = 0;  // numbers that are trained
+  bool validates = false;       // after every epoch
+  int ranks = 1;
 };
 
 /// After a step; sums are over all ranks.
@@ -27,7 +29,9 @@ struct StepReport {
   std::int64_t samples = 0;  // of this step
   double loss = 0;           // mean
   double lr = 0;
+  bool skipped = false;  // the weights did not change
   double seconds = 0;
+  double imbalance = 1;  // time that the slowest rank has computed, over the mean of all
   // Of this rank, since the start of the run: seconds of steps, and of them waiting for other ranks and for data.
   double run_s = 0;
   double waited_for_ranks_s = 0;

@@ -6,8 +6,6 @@
 #include <array>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -81,10 +79,8 @@ RunFolder RunFolder::open(const std::string& root, const std::string& name) {
 }
 
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
-  std::ifstream in(path_ + "/" + kAbout, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
   try {
-    about_ = nlohmann::json::parse(text);
+    about_ = nlohmann::json::parse(read_whole(path_ + "/" + kAbout));
     (void)about_.at("recipe").get<std::string>();
   } catch (const nlohmann::json::exception& error) {
     fail(Fault::Data, fmt::format("{}/{} does not tell of a run: {}", path_, kAbout, error.what()));

@@ -1,11 +1,13 @@
 #include "lockstep/train/step_board.h"
 
-#include <cmath>
+#include <algorithm>
 
 namespace lockstep::train {
 
 StepBoard::StepBoard(const Shards& shards, comm::Communicator& group)
-    : shards_(shards), group_(group), values_(group.empty({2 * (shards.total + group.size())}, at::kDouble).zero_()) {}
+    : shards_(shards),
+      group_(group),
+      values_(group.empty({2 * shards.total + kWords * group.size()}, at::kDouble).zero_()) {}
 
 void StepBoard::clear() { values_.zero_(); }
 
@@ -13,13 +15,6 @@ void StepBoard::add(int number, const Score& score) {
   double* row = values_.mutable_data_ptr<double>() + 2 * (shards_.own.first + number);
   row[0] += score.loss.item<double>();
   row[1] += static_cast<double>(score.count);
-}
-
-int StepBoard::first_not_finite() const {
-  for (int shard = 0; shard < shards_.total; ++shard) {
-    if (!std::isfinite(values()[2 * shard])) return shard;
-  }
-  return -1;
 }
 
 double StepBoard::sum(int column) const {
@@ -30,8 +25,18 @@ double StepBoard::sum(int column) const {
 
 int StepBoard::count_of_flag(int number) const {
   int result = 0;
-  for (int rank = 0; rank < group_.size(); ++rank) result += values()[2 * (shards_.total + rank) + number] > 0 ? 1 : 0;
+  for (int rank = 0; rank < group_.size(); ++rank) result += values()[place_of(rank) + number] > 0 ? 1 : 0;
   return result;
+}
+
+double StepBoard::imbalance() const {
+  double slowest = 0, all = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const double seconds = values()[place_of(rank) + 2];
+    slowest = std::max(slowest, seconds);
+    all += seconds;
+  }
+  return all > 0 ? slowest * group_.size() / all : 1;
 }
 
 }  // namespace lockstep::train

@@ -2,7 +2,7 @@
 //
 // What all ranks tell each other in every step, in one small collective beside those of
 // the gradients: losses and counts of the virtual shards, whether a rank was asked to stop,
-// whether it has written its part of a checkpoint.
+// whether it has written its part of a checkpoint, how long it has computed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +21,10 @@ class StepBoard {
   void clear();
   /// Of shard `number` of this rank.
   void add(int number, const Score& score);
-  void ask_to_stop() { flags()[0] = 1; }
-  void say_written() { flags()[1] = 1; }
+  void ask_to_stop() { words()[0] = 1; }
+  void say_written() { words()[1] = 1; }
+  /// Of the step before: this one's is not known when the board is shared.
+  void set_computed_s(double seconds) { words()[2] = seconds; }
   /// Zeros of the others make of the sum a gathering, whose order of addition does not matter. Done before any
   /// bulk collective that is issued later.
   comm::Work share() {
@@ -34,18 +36,21 @@ class StepBoard {
   double count() const { return sum(1); }
   bool stop() const { return count_of_flag(0) > 0; }
   bool all_written() const { return count_of_flag(1) == group_.size(); }
-  /// The first shard whose loss is no number; -1: there is none.
-  int first_not_finite() const;
+  /// How much longer than the mean of all ranks the slowest has computed: 1 when they are equal.
+  double imbalance() const;
 
  private:
   const double* values() const { return values_.const_data_ptr<double>(); }
-  double* flags() { return values_.mutable_data_ptr<double>() + 2 * (shards_.total + group_.rank()); }
+  /// Of a rank: two flags and a time.
+  static constexpr int kWords = 3;
+  double* words() { return values_.mutable_data_ptr<double>() + place_of(group_.rank()); }
+  int place_of(int rank) const { return 2 * shards_.total + kWords * rank; }
   double sum(int column) const;
   int count_of_flag(int number) const;
 
   Shards shards_;
   comm::Communicator& group_;
-  at::Tensor values_;  // loss and count of every shard, then two flags of every rank
+  at::Tensor values_;  // loss and count of every shard, then the words of every rank
 };
 
 }  // namespace lockstep::train

@@ -1,7 +1,9 @@
 #include "lockstep/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -22,6 +24,7 @@
 #include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
+#include "lockstep/train/examination.h"
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
 #include "lockstep/train/stop_request.h"
@@ -62,6 +65,10 @@ void load_into(const parallel::Parameters& targets, const parallel::Parameters& 
 bool can_fuse(const TrainerSettings& settings, std::string& why) {
   if (!settings.optimizer->elementwise()) why = "the optimizer looks at whole parameters";
   if (settings.clip_norm > 0 || settings.clip_value > 0) why = "clipping looks at all gradients before the step";
+  if (settings.precision == Precision::Fp16) why = "loss scaling looks at all gradients before the step";
+  for (const auto& callback : settings.callbacks) {
+    if (callback->judges()) why = callback->name() + " looks at all gradients before the step";
+  }
   return why.empty();
 }
 
@@ -110,14 +117,19 @@ data::Position position_of(const nlohmann::json& facts) {
   return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
+torch::nn::Module& converted(torch::nn::Module& model, Precision precision) {
+  convert_(model, precision);
+  return model;
+}
+
 /// One run: what fit() has made of its arguments, and the loop.
 class Run {
  public:
-  Run(comm::Communicator& group, const TrainerSettings& settings, std::vector<std::shared_ptr<Observer>>& observers,
-      Task& task, const TrainingData& data)
+  Run(comm::Communicator& group, const TrainerSettings& settings,
+      const std::vector<std::shared_ptr<Observer>>& observers, Task& task, const TrainingData& data)
       : group_(group),
         settings_(settings),
-        observers_(observers),
+        observers_(settings.callbacks.begin(), settings.callbacks.end()),
         task_(task),
         data_(data),
         shards_(shards_of(group, settings)),
@@ -126,7 +138,7 @@ class Run {
         samples_(order_->length()),
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
-        resumed_(resume(settings.checkpoints, group, task.model())),
+        resumed_(resume(settings.checkpoints, group, converted(task.model(), settings.precision))),
         engine_(parallel::parameters_of(task.model()), group),
         statistics_(parallel::buffers_of(task.model()), group),
         board_(shards_, group),
@@ -138,21 +150,29 @@ class Run {
                  .transforms = data.transforms,
                  .start = position_of(resumed_.facts)}) {
     if (settings.exact) at::set_num_threads(1);
+    observers_.insert(observers_.end(), observers.begin(), observers.end());
+    if (settings.precision == Precision::Fp16) scaler_.emplace(settings.loss_scale);
   }
 
   RunResult go() {
     start();
-    while (step_ < length_.steps && !result_.stopped) {
+    while (!at_end()) {
       const data::Batch* batch = loader_.next();
       if (batch == nullptr) continue;  // an epoch has ended
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
+      if (last_of_epoch || (settings_.check_every_steps > 0 && step_ % settings_.check_every_steps == 0)) {
+        engine_.check_equal();
+      }
       if (last_of_epoch) end_epoch();
+      hear_callbacks();
       look_after_checkpoints(last_of_epoch);
     }
     if (saver_.under_way()) last_is_saved(saver_.finish());
     if (!result_.stopped && data_.test) evaluate("test", data_.test);
     for (const auto& observer : observers_) observer->on_end();
+    if (step_ > first_step_) result_.imbalance = imbalance_sum_ / static_cast<double>(step_ - first_step_);
+    result_.waited_share = waited_s_ / seconds_since(begun_);
     result_.steps = step_;
     return std::move(result_);
   }
@@ -162,12 +182,39 @@ class Run {
     task_.model().train();
     begun_ = Clock::now();
     if (!resumed_.facts.is_null()) {
-      step_ = resumed_.facts.at("step").get<std::int64_t>();
+      step_ = first_step_ = resumed_.facts.at("step").get<std::int64_t>();
       schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
+      if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
     }
-    RunInfo info{length_, step_, samples_, settings_.batch, 0};
+    for (const auto& callback : settings_.callbacks) {
+      callback->attach(task_.model());
+      restore(*callback);
+    }
+    hear_callbacks();
+    RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr, group_.size()};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
     for (const auto& observer : observers_) observer->on_start(info);
+  }
+
+  bool at_end() const { return step_ >= length_.steps || result_.stopped || !result_.ended_early.empty(); }
+
+  void hear_callbacks() {
+    for (const auto& callback : settings_.callbacks) {
+      const std::string why = callback->wants_end();
+      if (!why.empty() && result_.ended_early.empty()) result_.ended_early = callback->name() + ": " + why;
+    }
+  }
+
+  /// One that the checkpoint does not know begins anew.
+  void restore(Callback& callback) {
+    const auto states =
+        resumed_.facts.is_null() ? nlohmann::json() : resumed_.facts.value("callbacks", nlohmann::json());
+    if (!states.contains(callback.name())) return;
+    callback.set_state(states.at(callback.name()));
+    const at::NoGradGuard no_gradients;
+    if (group_.rank() == 0) load_into(callback.tensors(), resumed_.tensors, callback.name() + "/");
+    for (const auto& parameter : callback.tensors())
+      group_.broadcast_(parameter.tensor, 0, {.name = "callback"}).wait();
   }
 
   void take_step(const data::Batch& batch) {
@@ -183,23 +230,94 @@ class Run {
       if (fused_) optimizer_->begin_step(lr);
     }
     const auto done = Clock::now();
+    computed_s_ = std::chrono::duration<double>(done - begin).count();
     engine_.finish();
     board_shared_.wait();
     waited_s_ += seconds_since(done);
     if (first && batch.count() > 0) name_unused();
     if (settings_.exact) statistics_.finish(shards_.total);
-    check_finite(batch);
-    if (!fused_) optimizer_->step(lr, clip_scale(gradient_scale()));
+    const bool overflows = scaler_ && half_overflows(batch);
+    const bool taken = !overflows && nobody_objects(batch);
+    if (taken && !fused_) optimizer_->step(lr, clip_scale(gradient_scale()));
+    if (scaler_) scaler_->update(!overflows);
     ++step_;
+    result_.skipped += taken ? 0 : 1;
     result_.loss = board_.loss() / board_.count();
-    const StepReport report{
-        step_,     batch.epoch,       batch.global_count, result_.loss, lr, seconds_since(begin), seconds_since(begun_),
-        waited_s_, loader_.waited_s()};
+    imbalance_sum_ += board_.imbalance();
+    const StepReport report{.step = step_,
+                            .epoch = batch.epoch,
+                            .samples = batch.global_count,
+                            .loss = result_.loss,
+                            .lr = lr,
+                            .skipped = !taken,
+                            .seconds = seconds_since(begin),
+                            .imbalance = board_.imbalance(),
+                            .run_s = seconds_since(begun_),
+                            .waited_for_ranks_s = waited_s_,
+                            .waited_for_data_s = loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
   /// Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
-  double gradient_scale() const { return static_cast<double>(samples_of_step_) / board_.count(); }
+  double gradient_scale() const { return static_cast<double>(samples_of_step_) / board_.count() / loss_scale(); }
+  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+
+  // Whether the optimiser may take the gradients all ranks find alike, as they look at the same sums.
+
+  bool half_overflows(const data::Batch& batch) {
+    // A loss that is no number would be so at any scale.
+    if (!std::isfinite(board_.loss()) || gradients_are_finite()) return false;
+    if (scaler_->exhausted()) {
+      give_up(fmt::format("gradients are not finite at a loss scale as low as {}", scaler_->scale()), batch);
+    }
+    return true;
+  }
+
+  bool nobody_objects(const data::Batch& batch) {
+    StepFindings findings{step_ + 1, board_.loss() / board_.count(), 0};
+    for (const auto& callback : settings_.callbacks) {
+      if (callback->looks_at_gradients()) findings.gradient_norm = gradient_scale() * gradient_norm();
+      const auto [what, why] = callback->judge(findings);
+      if (what == Verdict::Do::Fail) give_up(why, batch);
+      if (what == Verdict::Do::Skip) {
+        if (!why.empty()) skip_loudly(why, batch);
+        statistics_.go_back();
+        return false;
+      }
+    }
+    if (!std::isfinite(findings.loss)) give_up("the loss is not finite", batch);
+    return true;
+  }
+
+  [[noreturn]] void give_up(const std::string& why, const data::Batch& batch) {
+    fail(Fault::Data, blame(why, batch) + "; lower optimizer.lr, set clip_norm or mend the data");
+  }
+
+  void skip_loudly(const std::string& why, const data::Batch& batch) {
+    const std::string text = blame(why, batch);
+    if (group_.rank() == 0) log().warn("a step is skipped: {}", text);
+  }
+
+  /// Before the weights are spoilt.
+  std::string blame(const std::string& why, const data::Batch& batch) {
+    const auto again = [&](int number) {
+      double loss = 0;
+      work_through(batch, number, false, [&](const Score& score, bool) { loss += score.loss.item<double>(); });
+      return loss;
+    };
+    return fmt::format("{} in step {} (epoch {}, samples {} to {} of its order); {}", why, step_ + 1, batch.epoch,
+                       batch.position, batch.position + batch.global_count - 1,
+                       examine({batch, shards_, settings_.exact, gradient_scale(), again}, engine_, group_));
+  }
+
+  bool gradients_are_finite() const {
+    const at::NoGradGuard no_gradients;
+    const auto& buckets = engine_.buckets().all();
+    return std::all_of(buckets.begin(), buckets.end(), [](const parallel::Bucket& bucket) {
+      constexpr double kLargest = std::numeric_limits<double>::infinity();
+      return std::isfinite(bucket.gradients.norm(kLargest).item<double>());
+    });
+  }
 
   void name_unused() const {
     const auto unused = engine_.unused();
@@ -215,13 +333,13 @@ class Run {
     if (fused_) {
       engine_.update_with([this](std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients) {
         // The losses of all ranks are here already: they went ahead of the gradients.
-        if (board_.first_not_finite() >= 0) return;
+        if (!std::isfinite(board_.loss())) return;
         optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
       });
     }
     if (resumed_.facts.is_null()) return;
     const at::NoGradGuard no_gradients;
-    optimizer_->set_steps(step_);
+    optimizer_->set_steps(resumed_.facts.value("optimizer_steps", step_));
     optimizer_->load_states(
         [this](const parallel::Parameters& states) { load_into(states, resumed_.tensors, kOptimizer); });
     resumed_.tensors.clear();
@@ -234,25 +352,30 @@ class Run {
                     {"epoch", position.epoch},
                     {"sample", position.sample},
                     {"seed", settings_.seed},
-                    {"schedule", schedule_->state()}},
+                    {"schedule", schedule_->state()},
+                    {"optimizer_steps", optimizer_->steps()}},
                    parallel::parameters_of(task_.model())};
+    if (scaler_) now.facts["loss_scale"] = scaler_->state();
     for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));
     for (auto& [name, tensor] : optimizer_->states()) now.tensors.push_back({kOptimizer + name, tensor});
+    for (const auto& callback : settings_.callbacks) {
+      now.facts["callbacks"][callback->name()] = callback->state();
+      for (auto& [name, tensor] : callback->tensors()) now.tensors.push_back({callback->name() + "/" + name, tensor});
+    }
     return now;
   }
 
   void look_after_checkpoints(bool end_of_epoch) {
     if (saver_.under_way() && board_.all_written()) last_is_saved(saver_.finish());
-    result_.stopped = board_.stop() && step_ < length_.steps;
-    const bool last = step_ == length_.steps || result_.stopped;
-    if (!saver_.wanted() || !(last || saver_.wanted_after(step_, end_of_epoch))) return;
+    result_.stopped = board_.stop() && !at_end();
+    if (!saver_.wanted() || !(at_end() || saver_.wanted_after(step_, end_of_epoch))) return;
     if (!settings_.exact) statistics_.take_from_first_rank();
     saver_.begin(snapshot());
   }
 
   /// A run that ends without its last checkpoint has not done what it was asked for.
   void last_is_saved(bool saved) const {
-    if (saved || !(result_.stopped || step_ == length_.steps)) return;
+    if (saved || !at_end()) return;
     fail(Fault::Io,
          fmt::format("the last checkpoint, of step {}, is not written; make room in {} and resume from the one before",
                      step_, settings_.checkpoints.folder));
@@ -260,34 +383,50 @@ class Run {
 
   void backward(const data::Batch& batch) {
     board_.clear();
+    board_.set_computed_s(computed_s_);
     const bool late = settings_.wall_time_s > 0 && seconds_since(begun_) > settings_.wall_time_s;
     if (stop_.made() || late) board_.ask_to_stop();
     if (saver_.written()) board_.say_written();
     engine_.drop_gradients();
     bool shared = false;
+    if (!settings_.callbacks.empty()) statistics_.remember();
     for (int shard = 0; shard < shards_.own.count; ++shard) {
       if (settings_.exact) {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
-      const auto [first, last] = shards_.range(batch, shard);
-      for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
-        const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
-        const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
-        engine_.reduce_in_backward(piece + 1 == settings_.accumulate);
-        if (from == to) continue;
-        parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
-        const Score score = task_.score(piece_of(batch, from, to));
+      work_through(batch, shard, true, [&](const Score& score, bool last) {
         board_.add(shard, score);
-        if (shard + 1 == shards_.own.count && piece + 1 == settings_.accumulate) {
-          board_shared_ = board_.share();
-          shared = true;
-        }
-        (score.loss / static_cast<double>(batch.global_count)).backward();
-      }
+        if (!last || shard + 1 < shards_.own.count) return;
+        board_shared_ = board_.share();
+        shared = true;
+      });
       if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
     }
     if (!shared) board_shared_ = board_.share();
+  }
+
+  /// Forward and backward of this rank's shard `number`, piece by piece; with the last one its gradients may travel.
+  void work_through(const data::Batch& batch, int number, bool reduce,
+                    const std::function<void(const Score&, bool last)>& note) {
+    const auto [first, last] = shards_.range(batch, number);
+    for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
+      const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
+      const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
+      engine_.reduce_in_backward(reduce && piece + 1 == settings_.accumulate);
+      if (from == to) continue;
+      parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + number};
+      const Score score = score_of(batch, from, to);
+      note(score, piece + 1 == settings_.accumulate);
+      (score.loss / (static_cast<double>(batch.global_count) / loss_scale())).backward();
+    }
+  }
+
+  Score score_of(const data::Batch& batch, std::int64_t first, std::int64_t last) {
+    data::Batch piece = piece_of(batch, first, last);
+    convert_(piece, settings_.precision);
+    const Autocast autocast(settings_.precision, engine_.parameters().front().tensor.device().type());
+    return task_.score(piece);
   }
 
   data::Batch piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
@@ -297,17 +436,6 @@ class Run {
       for (auto& tensor : piece.tensors) tensor = tensor.clone();
     }
     return piece;
-  }
-
-  /// All ranks see the same losses, so all of them fail, before the weights are spoilt.
-  void check_finite(const data::Batch& batch) const {
-    const int shard = board_.first_not_finite();
-    if (shard < 0) return;
-    fail(Fault::Data,
-         fmt::format("the loss of {} {} is not finite in step {} (epoch {}, samples {} to {} of its order); "
-                     "lower optimizer.lr or set clip_norm",
-                     settings_.exact ? "shard" : "rank", shard, step_ + 1, batch.epoch, batch.position,
-                     batch.position + batch.global_count - 1));
   }
 
   /// By which gradients are to be multiplied, clipping included.
@@ -320,17 +448,21 @@ class Run {
       }
     }
     if (settings_.clip_norm <= 0) return scale;
+    const double norm = scale * gradient_norm();
+    return scale * std::min(1.0, settings_.clip_norm / (norm + 1e-6));
+  }
+
+  double gradient_norm() const {
+    const at::NoGradGuard no_gradients;
     double squares = 0;
     for (const auto& bucket : engine_.buckets().all()) {
       const auto norm = bucket.gradients.norm().item<double>();
       squares += norm * norm;
     }
-    const double norm = scale * std::sqrt(squares);
-    return scale * std::min(1.0, settings_.clip_norm / (norm + 1e-6));
+    return std::sqrt(squares);
   }
 
   void end_epoch() {
-    engine_.check_equal();
     if (!data_.validation) return;
     evaluate("validation", data_.validation);
     const auto& figures = result_.evaluations.back().figures;
@@ -342,6 +474,7 @@ class Run {
     const profile::Span span("evaluate");
     const at::NoGradGuard no_gradients;
     if (!settings_.exact) statistics_.take_from_first_rank();
+    for (const auto& callback : settings_.callbacks) callback->before_evaluation();
     task_.model().eval();
     data::Loader loader(
         set, std::shared_ptr<const data::Order>(data::make_order("sequential", {.samples = set->size(), .seed = 0})),
@@ -354,7 +487,7 @@ class Run {
       for (int shard = 0; shard < shards_.own.count; ++shard) {
         const auto [first, last] = shards_.range(*batch, shard);
         if (first == last) continue;
-        const Score score = task_.score(piece_of(*batch, first, last));
+        const Score score = score_of(*batch, first, last);
         scores.add(shard, score);
         for (std::size_t number = 0; number < sums.size(); ++number) {
           const at::Tensor more = settings_.metrics[number]->sums(score);
@@ -371,6 +504,7 @@ class Run {
       }
     }
     task_.model().train();
+    for (const auto& callback : settings_.callbacks) callback->after_evaluation();
     for (const auto& observer : observers_) observer->on_evaluation(evaluation);
     result_.evaluations.push_back(std::move(evaluation));
   }
@@ -387,7 +521,7 @@ class Run {
 
   comm::Communicator& group_;
   const TrainerSettings& settings_;
-  std::vector<std::shared_ptr<Observer>>& observers_;
+  std::vector<std::shared_ptr<Observer>> observers_;  // callbacks first
   Task& task_;
   const TrainingData& data_;
   Shards shards_;
@@ -403,11 +537,15 @@ class Run {
   StopRequest stop_;
   CheckpointSaver saver_;
   data::Loader loader_;
+  std::optional<LossScaler> scaler_;                    // of fp16
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
   comm::Work board_shared_;
   std::int64_t samples_of_step_ = 0;
   std::int64_t step_ = 0;
-  double waited_s_ = 0;  // for other ranks
+  std::int64_t first_step_ = 0;  // above 0 after a restart
+  double waited_s_ = 0;          // for other ranks
+  double computed_s_ = 0;        // in the last step
+  double imbalance_sum_ = 0;     // over steps
   Clock::time_point begun_;
   RunResult result_;
 };
@@ -418,8 +556,9 @@ void check(const TrainerSettings& settings) {
     fail(Fault::Usage, fmt::format("batch {}, accumulate {} and evaluation batch {} are from 1 on", settings.batch,
                                    settings.accumulate, settings.evaluation_batch));
   }
-  if (settings.steps < 0 || settings.epochs < 0) {
-    fail(Fault::Usage, fmt::format("epochs {} and steps {} are from 0 on", settings.epochs, settings.steps));
+  if (settings.steps < 0 || settings.epochs < 0 || settings.check_every_steps < 0) {
+    fail(Fault::Usage, fmt::format("epochs {}, steps {} and check_every_steps {} are from 0 on", settings.epochs,
+                                   settings.steps, settings.check_every_steps));
   }
 }
 

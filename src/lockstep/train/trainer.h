@@ -21,9 +21,12 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/order.h"
 #include "lockstep/parallel/bucket_optimizer.h"
+#include "lockstep/train/callback.h"
 #include "lockstep/train/checkpoint_saver.h"
+#include "lockstep/train/loss_scaler.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/observer.h"
+#include "lockstep/train/precision.h"
 #include "lockstep/train/schedule.h"
 #include "lockstep/train/task.h"
 
@@ -38,6 +41,8 @@ struct TrainerSettings {
   std::uint64_t seed = 0;
   bool exact = false;
   int shards = 16;  // of exact mode, a power of two and at least as many as ranks
+  Precision precision = Precision::Float32;
+  LossScaleSettings loss_scale = {};  // of fp16
   double lr = 0.01;
   /// The owner of weights sums their gradients, steps the optimiser and stores the new weights on every rank in one
   /// sweep, with the same bits; not set: where it can be, which is without clipping and with more than one rank.
@@ -48,7 +53,10 @@ struct TrainerSettings {
   std::vector<parallel::ParameterGroup> groups = {{}};
   std::function<std::unique_ptr<Schedule>(const RunLength&)> schedule = {};  // none: constant
   std::vector<std::shared_ptr<const Metric>> metrics = {};
+  std::vector<std::shared_ptr<Callback>> callbacks = {};  // of one run
   CheckpointSettings checkpoints = {};
+  std::int64_t check_every_steps =
+      1000;                // whether all ranks have the same weights, and after every epoch; 0: only then
   double wall_time_s = 0;  // above 0: save and stop when so much has passed
 };
 
@@ -63,8 +71,12 @@ struct TrainingData {
 
 struct RunResult {
   std::int64_t steps = 0;
-  double loss = 0;       // of the last step
-  bool stopped = false;  // saved on request, to be resumed
+  std::int64_t skipped = 0;  // of them, by which the weights did not change
+  double loss = 0;           // of the last step
+  bool stopped = false;      // saved on request, to be resumed
+  double imbalance = 1;      // mean over the steps, see StepReport
+  double waited_share = 0;   // of the time of rank 0, for other ranks
+  std::string ended_early;   // why a callback ended it; "": none did
   std::vector<Evaluation> evaluations;
 };
 

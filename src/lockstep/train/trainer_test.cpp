@@ -3,15 +3,20 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <thread>
 
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
+#include "lockstep/train/testing.h"
 
 namespace lockstep::train {
 namespace {
@@ -19,47 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using comm::Communicator;
 using comm::testing::on_ranks;
-
-constexpr const char kBlobs[] = R"(
-steps = 12
-batch = 20
-exact = true
-shards = 8
-[data]
-train = "blobs:samples=130,dims=6,classes=3"
-test = "blobs:samples=50,dims=6,classes=3"
-[model]
-name = "mlp"
-hidden = [8, 8]
-dropout = 0.2
-[optimizer]
-name = "adam"
-lr = 0.01
-[schedule]
-name = "cosine"
-)";
-
-struct Outcome {
-  RunResult result;
-  std::string hash;
-};
-
-/// The recipe with settings laid over it, on so many ranks; what rank 0 has at the end.
-Outcome train(int ranks, const std::vector<std::string>& settings, const CheckpointSettings& checkpoints = {},
-              const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr) {
-  Outcome outcome;
-  on_ranks({ranks}, [&](Communicator& group) {
-    Config recipe = Config::from_text(recipe_text);
-    for (const auto& setting : settings) recipe.set(setting);
-    auto run = make_run(recipe, group);
-    run.settings.checkpoints = checkpoints;
-    Trainer trainer(group, run.settings);
-    if (observer && group.rank() == 0) trainer.add(observer);
-    auto result = trainer.fit(*run.task, run.data);
-    if (group.rank() == 0) outcome = {std::move(result), hash_of(run.task->model())};
-  });
-  return outcome;
-}
+using testing::kBlobs;
+using testing::train;
 
 TEST(Training, LearnsBlobs) {
   const auto outcome = train(2, {"steps=150", "exact=false", "model.dropout=0"});
@@ -70,12 +36,18 @@ TEST(Training, LearnsBlobs) {
   EXPECT_GT(figures[1].second, 0.9);
 }
 
-class ExactMode : public testing::TestWithParam<std::vector<std::string>> {};
+class ExactMode : public ::testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, ExactMode,
-                         testing::Values(std::vector<std::string>{},
-                                         std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
-                                         std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
-                                         std::vector<std::string>{"batch=7"}));
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
+                                           std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
+                                           std::vector<std::string>{"batch=7"},
+                                           std::vector<std::string>{"precision=float64"},
+                                           std::vector<std::string>{"precision=bf16", "clip_norm=0.1"},
+                                           std::vector<std::string>{"precision=fp16", "loss_scale.grow_after=3"},
+                                           // Overflows at first.
+                                           std::vector<std::string>{"precision=fp16", "loss_scale.start=1048576",
+                                                                    "clip_value=0.01", "accumulate=2"}));
 
 TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
   const auto alone = train(1, GetParam());
@@ -88,15 +60,16 @@ TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
   EXPECT_NE(train(1, {"seed=1"}).hash, alone.hash);
 }
 
-class FusedStep : public testing::TestWithParam<std::vector<std::string>> {};
+class FusedStep : public ::testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, FusedStep,
-                         testing::Values(std::vector<std::string>{"optimizer.name=sgd"},
-                                         std::vector<std::string>{"optimizer.name=sgd", "optimizer.momentum=0.9",
-                                                                  "optimizer.nesterov=true"},
-                                         std::vector<std::string>{"optimizer.name=adamw", "optimizer.weight_decay=0.1",
-                                                                  "optimizer.no_decay=['*.bias']"},
-                                         std::vector<std::string>{"optimizer.name=adagrad", "accumulate=2"},
-                                         std::vector<std::string>{"optimizer.name=rmsprop", "exact=false"}));
+                         ::testing::Values(std::vector<std::string>{"optimizer.name=sgd"},
+                                           std::vector<std::string>{"optimizer.name=sgd", "optimizer.momentum=0.9",
+                                                                    "optimizer.nesterov=true"},
+                                           std::vector<std::string>{"optimizer.name=adamw",
+                                                                    "optimizer.weight_decay=0.1",
+                                                                    "optimizer.no_decay=['*.bias']"},
+                                           std::vector<std::string>{"optimizer.name=adagrad", "accumulate=2"},
+                                           std::vector<std::string>{"optimizer.name=rmsprop", "exact=false"}));
 
 TEST_P(FusedStep, HasTheBitsOfThePlainOne) {
   const auto with = [](const std::string& more) {
@@ -142,18 +115,187 @@ TEST(Recipe, NamesAKeyThatIsNone) {
   EXPECT_NE(message("data.train=''").find("names no data"), std::string::npos);
 }
 
-TEST(Training, SaysWhereALossIsNotFinite) {
-  try {
-    train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", "exact=false"});
-    FAIL() << "nobody noticed";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.message()).find("is not finite in step"), std::string::npos) << error.message();
+TEST(Precision, IsTheRecipes) {
+  const auto loss = [](const std::string& setting) {
+    return train(2, {setting, "exact=false", "model.dropout=0", "steps=40"}).result.loss;
+  };
+  const double whole = loss("precision=float32");
+  EXPECT_NEAR(loss("precision=float64"), whole, 1e-4 * whole);
+  EXPECT_NE(loss("precision=float64"), whole);
+  for (const char* half : {"precision=bf16", "precision=fp16"}) {
+    EXPECT_NE(loss(half), whole) << half;
+    EXPECT_NEAR(loss(half), whole, 0.1 * whole) << half;
   }
 }
 
-class Checkpoints : public testing::Test {
+/// What the model holds at the end.
+TEST(Precision, Float64IsEverywhere) {
+  on_ranks({1}, [](Communicator& group) {
+    Config recipe = Config::from_text(kBlobs);
+    recipe.set("precision=float64");
+    auto run = make_run(recipe, group);
+    Trainer(group, run.settings).fit(*run.task, run.data);
+    for (const auto& [name, tensor] : parallel::parameters_of(run.task->model())) {
+      EXPECT_EQ(tensor.scalar_type(), at::kDouble) << name;
+      EXPECT_FALSE(at::equal(tensor, tensor.to(at::kFloat).to(at::kDouble))) << name;
+    }
+  });
+}
+
+// Scaling by powers of two does not round, but where it saves what would vanish in half.
+TEST(Precision, LossScalingLeavesTheStepAsItIs) {
+  const std::vector<std::string> sgd = {"precision=fp16", "optimizer.name=sgd", "steps=5", "clip_norm=0.05"};
+  auto with = [&](const std::string& setting) {
+    auto settings = sgd;
+    settings.push_back(setting);
+    return train(2, settings);
+  };
+  const auto one = with("loss_scale.start=4096"), other = with("loss_scale.start=16384");
+  EXPECT_EQ(one.result.skipped, 0);
+  EXPECT_EQ(other.result.skipped, 0);
+  EXPECT_NEAR(one.result.loss, other.result.loss, 1e-3);
+}
+
+TEST(Precision, StepsThatOverflowAreSkippedOnAllRanks) {
+  const std::string start = "loss_scale.start=" + std::to_string(std::int64_t{1} << 34);
+  // No step is taken while it overflows: the weights are those of the start.
+  const auto untouched = train(2, {"precision=fp16", start, "steps=3"});
+  EXPECT_EQ(untouched.result.skipped, 3);
+  EXPECT_EQ(train(2, {"precision=fp16", start, "steps=2"}).hash, untouched.hash);
+  const auto later = train(2, {"precision=fp16", start, "steps=100", "model.dropout=0"});
+  EXPECT_GT(later.result.skipped, 10);
+  EXPECT_LT(later.result.skipped, 40);
+  EXPECT_LT(later.result.loss, 0.9);
+}
+
+TEST(Precision, SaysWhatItIs) {
+  const auto message = [](const std::vector<std::string>& settings) -> std::string {
+    try {
+      train(1, settings);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message({"precision=half"}).find("\"float32\", \"float64\", \"bf16\" or \"fp16\""), std::string::npos);
+  EXPECT_NE(message({"loss_scale.start=8"}).find("is of precision = \"fp16\""), std::string::npos);
+  EXPECT_NE(message({"precision=fp16", "loss_scale.start=1000"}).find("power of two"), std::string::npos);
+}
+
+// Convolutions, norms, recurrence and attention: what one process gets in a precision any ranks get.
+struct PrecisionCase {
+  const char* name;
+  std::string recipe;
+  std::vector<int> ranks;
+};
+
+TEST(Precision, IsForModelsOfEveryKind) {
+  const std::string images = "exact = true\n[data]\ntransforms = ['normalise image']\ntrain = 'images:samples=32,";
+  const std::string tokens =
+      "steps = 2\nbatch = 8\nshards = 4\nexact = true\n[data]\ntrain = 'tokens:samples=32,length=9,vocabulary=11'\n"
+      "[task]\nname = 'next_token'\nvocabulary = 11\n[model]\ndropout = 0.1\n";
+  const PrecisionCase cases[] = {
+      {"mnist_cnn",
+       "steps = 2\nbatch = 8\nshards = 4\n" + images + "size=28,channels=1,classes=3'\n[model]\nname = 'mnist_cnn'",
+       {2, 3}},
+      // Of eleven million weights, so a step of few samples.
+      {"resnet18",
+       "steps = 1\nbatch = 4\nshards = 2\n" + images + "size=8,channels=3,classes=3'\n[model]\nname = 'resnet18'",
+       {2}},
+      {"lstm", tokens + "name = 'lstm'\nwidth = 8\nhidden = 8", {2, 3}},
+      {"gpt", tokens + "name = 'gpt'\nwidth = 16\nlayers = 2\nheads = 2", {2, 3}},
+  };
+  for (const auto& [name, recipe, more] : cases) {
+    std::set<std::string> hashes;
+    for (const char* precision : {"precision=float32", "precision=float64", "precision=bf16", "precision=fp16"}) {
+      const auto alone = train(1, {precision}, {}, recipe);
+      EXPECT_TRUE(std::isfinite(alone.result.loss)) << name << ", " << precision;
+      EXPECT_TRUE(hashes.insert(alone.hash).second) << name << ", " << precision;
+      for (const int ranks : more) {
+        EXPECT_EQ(train(ranks, {precision}, {}, recipe).hash, alone.hash) << name << ", " << precision << ", " << ranks;
+      }
+    }
+  }
+}
+
+/// Changes a weight of its rank, as a fault of memory would.
+class Disturbs final : public Observer {
+ public:
+  Disturbs(torch::nn::Module& model, std::int64_t step) : model_(model), step_(step) {}
+  void on_step(const StepReport& report) override {
+    if (report.step == step_) parallel::parameters_of(model_)[0].tensor.mutable_data_ptr<float>()[3] += 1e-3F;
+  }
+
+ private:
+  torch::nn::Module& model_;
+  std::int64_t step_;
+};
+
+TEST(Training, NamesARankThatDrifted) {
+  const auto run_with = [](const std::vector<std::string>& settings) {
+    on_ranks({3}, [&](Communicator& group) {
+      Config recipe = Config::from_text(kBlobs);
+      for (const auto& setting : settings) recipe.set(setting);
+      auto run = make_run(recipe, group);
+      Trainer trainer(group, run.settings);
+      if (group.rank() == 1) trainer.add(std::make_shared<Disturbs>(run.task->model(), 2));
+      trainer.fit(*run.task, run.data);
+    });
+  };
+  // An epoch has seven steps.
+  EXPECT_NO_THROW(run_with({"steps=6", "fuse_step=false"}));
+  EXPECT_THROW(run_with({"steps=7", "fuse_step=false"}), Error);
+  EXPECT_NO_THROW(run_with({"steps=7", "fuse_step=true"})) << "every step stores the owner's weights on all ranks";
+  try {
+    run_with({"steps=6", "check_every_steps=3", "fuse_step=false"});
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("the weights of rank 1 are not those of the other 2"), std::string::npos)
+        << error.message();
+  }
+  EXPECT_THROW(run_with({"check_every_steps=-1"}), Error);
+}
+
+TEST(Training, KnowsHowUnequalRanksAre) {
+  /// The rank that has the first sample of a batch takes its time.
+  class Slow final : public Task {
+   public:
+    explicit Slow(std::unique_ptr<Task> task) : task_(std::move(task)) {}
+    torch::nn::Module& model() override { return task_->model(); }
+    Score score(const data::Batch& batch) override {
+      if (batch.first == 0) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+      return task_->score(batch);
+    }
+
+   private:
+    std::unique_ptr<Task> task_;
+  };
+  const auto slow = [](RecipeRun& run) { run.task = std::make_unique<Slow>(std::move(run.task)); };
+  const std::vector<std::string> recipe = {"exact=false", "steps=6"};
+  EXPECT_EQ(train(1, recipe, {}, kBlobs, nullptr, slow).result.imbalance, 1);
+  // Four ranks of which one does nearly all: up to four times the mean.
+  const auto result = train(4, recipe, {}, kBlobs, nullptr, slow).result;
+  EXPECT_GT(result.imbalance, 2);
+  EXPECT_LE(result.imbalance, 4);
+}
+
+TEST(Training, SaysWhereALossIsNotFinite) {
+  for (const char* exact : {"exact=false", "exact=true"}) {
+    try {
+      train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", exact});
+      FAIL() << "nobody noticed";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("the loss is not finite in step"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("rank 0"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("is that of layers.2."), std::string::npos) << error.message();
+    }
+  }
+}
+
+class Checkpoints : public ::testing::Test {
  protected:
-  Checkpoints() : folder_((fs::path(testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
+  Checkpoints() : folder_((fs::path(::testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
   ~Checkpoints() override { fs::remove_all(folder_); }
   CheckpointSettings settings(bool resume, std::int64_t every = 4) const {
     return {.folder = folder_, .every_steps = every, .resume = resume};
@@ -185,6 +327,21 @@ TEST_F(Checkpoints, AreTheSameForAFusedStep) {
     const auto resumed = train(2, {fused_first ? "fuse_step=false" : "fuse_step=true"}, settings(true));
     EXPECT_EQ(resumed.hash, whole.hash) << fused_first;
   }
+}
+
+TEST_F(Checkpoints, HoldTheLossScale) {
+  // Until step 9 some steps are skipped, so that the optimiser has taken fewer than the schedule.
+  const std::vector<std::string> half = {"precision=fp16", "loss_scale.start=4194304", "loss_scale.grow_after=3"};
+  const auto whole = train(2, half);
+  EXPECT_GT(whole.result.skipped, 0);
+  EXPECT_LT(whole.result.skipped, 9);
+  train(1, half, settings(false, 9));
+  fs::remove_all(folder_ + "/0000000012");
+  const auto facts = CheckpointFolder(folder_).newest()->facts;
+  EXPECT_LT(facts.at("optimizer_steps").get<int>(), 9);
+  const auto resumed = train(3, half, settings(true));
+  EXPECT_EQ(resumed.hash, whole.hash);
+  EXPECT_EQ(resumed.result.loss, whole.result.loss);
 }
 
 TEST_F(Checkpoints, AreKeptByNumber) {
