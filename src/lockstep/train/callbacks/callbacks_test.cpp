@@ -266,6 +266,17 @@ TEST_P(NamesTheCulprit, WhenAGradientIsNotFinite) {
   }
 }
 
+// No scale of the loss helps; without a guard too it ends.
+TEST_P(NamesTheCulprit, WhenHalfPrecisionOverflowsAtAnyScale) {
+  const Settings recipe = {GetParam(), "batch=130", "precision=fp16", "loss_scale.start=0.000030517578125"};
+  const auto text =
+      message_of([&] { train(2, with(kInOrder, recipe), {}, kBlobs, nullptr, bad_gradient(99)); }, Fault::Data);
+  // From 2^-15 down to 2^-16, and once more.
+  EXPECT_TRUE(has(text, "gradients are not finite at a loss scale as low as 7.62939453125e-06 in step 3")) << text;
+  EXPECT_TRUE(has(text, "rank 1")) << text;
+  EXPECT_TRUE(has(text, "is that of layers.1.weight")) << text;
+}
+
 TEST_P(NamesTheCulprit, OfASpike) {
   // 70 epochs of 2 steps; sample 30 is of the second rank and the second step.
   const Settings recipe = {"batch=20",        "steps=60", "data.train='blobs:samples=40,dims=6,classes=3'",
