@@ -42,10 +42,13 @@ class DataParallel::Engine {
  public:
   Engine(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options)
       : group_(group),
-        options_(options),
+        options_(std::move(options)),
         parameters_(trained(parameters)),
-        buckets_(parameters_, backwards(parameters_.size()), options.buckets, group),
+        buckets_(parameters_, backwards(parameters_.size()), options_.buckets, group),
         arrived_(parameters_.size()) {
+    if (options_.wire && options_.op != comm::ReduceOp::Sum) {
+      fail(Fault::Usage, fmt::format("a wire sums gradients, and does not know '{}'", comm::name_of(options_.op)));
+    }
     check_same_model();
     const at::NoGradGuard no_gradients;
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
@@ -77,6 +80,7 @@ class DataParallel::Engine {
     while (started_ < buckets_.all().size()) start_next();
     for (auto& work : works_) work.wait();
     works_.clear();
+    if (wired()) options_.wire->finish(group_);
     unused_.clear();
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
       if (!arrived_[number]) unused_.push_back(parameters_[number].name);
@@ -184,9 +188,16 @@ class DataParallel::Engine {
   void start_next() {
     at::Tensor gradients = buckets_.all()[started_].gradients;
     if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
-    works_.push_back(group_.all_reduce_(gradients, options_.op, {.name = "gradients"}));
+    if (wired()) {
+      options_.wire->start(group_, started_, gradients);
+    } else {
+      works_.push_back(group_.all_reduce_(gradients, options_.op, {.name = "gradients"}));
+    }
     ++started_;
   }
+
+  /// A rank alone sends nothing, so nothing is lost.
+  bool wired() const noexcept { return options_.wire && rebuilt_ && group_.size() > 1; }
 
   void start_step() {
     started_ = 0;
@@ -244,7 +255,7 @@ class DataParallel::Engine {
 };
 
 DataParallel::DataParallel(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options)
-    : engine_(std::make_unique<Engine>(parameters, group, options)) {}
+    : engine_(std::make_unique<Engine>(parameters, group, std::move(options))) {}
 DataParallel::~DataParallel() = default;
 void DataParallel::reduce_in_backward(bool last) noexcept { engine_->reduce_in_backward(last); }
 void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(number, count); }

@@ -21,6 +21,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/buckets.h"
 #include "lockstep/parallel/parameter.h"
+#include "lockstep/parallel/wire.h"
 
 namespace lockstep::parallel {
 
@@ -28,6 +29,8 @@ struct DataParallelOptions {
   BucketSizes buckets = {};
   /// What happens to gradients between ranks.
   comm::ReduceOp op = comm::ReduceOp::Sum;
+  /// How gradients travel from the second step on, when buckets have found their places; none: as they are.
+  std::shared_ptr<Wire> wire = nullptr;
 };
 
 class DataParallel {

@@ -118,6 +118,9 @@ RecipeRun make_run(const Config& recipe, const comm::Communicator& group) {
   // Asked for now, so that the recipe's keys are all known before the run begins; made again when its length is.
   (void)make_schedule(recipe, "schedule", {std::numeric_limits<std::int64_t>::max(), 1});
   run.settings.schedule = [&recipe](const RunLength& length) { return make_schedule(recipe, "schedule", length); };
+  if (parallel::make_wire(recipe, "wire")) {
+    run.settings.wire = [&recipe] { return parallel::make_wire(recipe, "wire"); };
+  }
   recipe.finish();
   return run;
 }

@@ -110,7 +110,7 @@ class Run {
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
         resumed_(resume(settings.checkpoints, group, task.model())),
-        engine_(parallel::parameters_of(task.model()), group),
+        engine_(parallel::parameters_of(task.model()), group, {.wire = settings.wire ? settings.wire() : nullptr}),
         statistics_(parallel::buffers_of(task.model()), group),
         board_(shards_, group),
         saver_(settings.checkpoints, group),
@@ -379,6 +379,11 @@ void check(const TrainerSettings& settings) {
   }
   if (settings.steps < 0 || settings.epochs < 0) {
     fail(Fault::Usage, fmt::format("epochs {} and steps {} are from 0 on", settings.epochs, settings.steps));
+  }
+  if (settings.exact && settings.wire) {
+    fail(Fault::Usage,
+         "a wire rounds what ranks send, so the bits would depend on their number: set exact = false or "
+         "wire.name = \"none\"");
   }
 }
 

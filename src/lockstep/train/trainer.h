@@ -21,6 +21,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/order.h"
 #include "lockstep/parallel/bucket_optimizer.h"
+#include "lockstep/parallel/wire.h"
 #include "lockstep/train/checkpoint_saver.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/observer.h"
@@ -44,6 +45,7 @@ struct TrainerSettings {
   std::shared_ptr<const parallel::Optimizer> optimizer;
   std::vector<parallel::ParameterGroup> groups = {{}};
   std::function<std::unique_ptr<Schedule>(const RunLength&)> schedule = {};  // none: constant
+  std::function<std::unique_ptr<parallel::Wire>()> wire = {};                // none: gradients travel as they are
   std::vector<std::shared_ptr<const Metric>> metrics = {};
   CheckpointSettings checkpoints = {};
   double wall_time_s = 0;  // above 0: save and stop when so much has passed

@@ -74,6 +74,27 @@ TEST(Training, LearnsBlobs) {
   EXPECT_GT(figures[1].second, 0.9);
 }
 
+/// Of a run that ended in an error of usage.
+std::string refusal(int ranks, const std::vector<std::string>& settings) {
+  try {
+    train(ranks, settings);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Usage) << error.message();
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Training, LearnsBlobsOverEveryWire) {
+  for (const std::string name : {"bf16", "fp16", "int8", "topk"}) {
+    std::vector<std::string> settings = {"steps=150", "exact=false", "model.dropout=0", "wire.name=" + name};
+    if (name == "topk") settings.emplace_back("wire.ratio=0.1");
+    const auto outcome = train(3, settings);
+    EXPECT_GT(outcome.result.evaluations[0].figures[1].second, 0.9) << name;
+    EXPECT_NE(refusal(2, {"wire.name=" + name}).find("set exact = false"), std::string::npos) << name;
+  }
+}
+
 class ExactMode : public testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, ExactMode,
                          testing::Values(std::vector<std::string>{},
