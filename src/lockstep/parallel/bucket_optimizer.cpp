@@ -88,4 +88,12 @@ void BucketOptimizer::broadcast_states(comm::Communicator& group) {
   }
 }
 
+void BucketOptimizer::average_states(comm::Communicator& group, double share) {
+  for (const auto& states : states_) {
+    for (const auto& state : states) {
+      group.all_reduce_(state.mul_(share), comm::ReduceOp::Sum, {.name = "optimizer"}).wait();
+    }
+  }
+}
+
 }  // namespace lockstep::parallel

@@ -32,6 +32,8 @@ class BucketOptimizer {
 
   /// `gradient_scale` multiplies every gradient first.
   void step(double lr, double gradient_scale);
+  /// Counts a step in which weights stay as they are.
+  void skip_step() noexcept { ++steps_; }
 
   /// Steps taken before this, of a run that is resumed.
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
@@ -39,6 +41,8 @@ class BucketOptimizer {
   Parameters states() const;
   /// They become those of rank 0.
   void broadcast_states(comm::Communicator& group);
+  /// They become the mean over ranks, in which this one's count by `share`; all shares add up to 1.
+  void average_states(comm::Communicator& group, double share);
 
  private:
   /// Neighbours of one group in a bucket.

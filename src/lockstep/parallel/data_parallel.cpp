@@ -77,7 +77,7 @@ class DataParallel::Engine {
     const profile::Span span("wait for gradients");
     const at::NoGradGuard no_gradients;
     complete_gradients();
-    while (started_ < buckets_.all().size()) start_next();
+    while (!options_.local && started_ < buckets_.all().size()) start_next();
     for (auto& work : works_) work.wait();
     works_.clear();
     if (wired()) options_.wire->finish(group_);
@@ -91,6 +91,17 @@ class DataParallel::Engine {
 
   void drop_gradients() {
     for (const auto& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
+  }
+
+  void average_weights(double share) {
+    const profile::Span span("average weights");
+    const at::NoGradGuard no_gradients;
+    std::vector<comm::Work> works;
+    for (const auto& bucket : buckets_.all()) {
+      bucket.weights.mul_(share);
+      works.push_back(group_.all_reduce_(bucket.weights, comm::ReduceOp::Sum, {.name = "weights"}));
+    }
+    for (auto& work : works) work.wait();
   }
 
   void check_equal() const {
@@ -181,7 +192,7 @@ class DataParallel::Engine {
     arrived_[number] = true;
     arrivals_.push_back(number);
     --missing_[buckets_.place(number).bucket];
-    while (started_ < missing_.size() && missing_[started_] == 0) start_next();
+    while (!options_.local && started_ < missing_.size() && missing_[started_] == 0) start_next();
   }
 
   /// In the order of buckets, whatever is ready first: all ranks must do the same.
@@ -261,6 +272,7 @@ void DataParallel::reduce_in_backward(bool last) noexcept { engine_->reduce_in_b
 void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(number, count); }
 void DataParallel::finish() { engine_->finish(); }
 void DataParallel::drop_gradients() { engine_->drop_gradients(); }
+void DataParallel::average_weights(double share) { engine_->average_weights(share); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }
 const Parameters& DataParallel::parameters() const noexcept { return engine_->parameters(); }
 std::vector<std::string> DataParallel::unused() const { return engine_->unused(); }

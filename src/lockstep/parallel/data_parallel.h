@@ -31,6 +31,8 @@ struct DataParallelOptions {
   comm::ReduceOp op = comm::ReduceOp::Sum;
   /// How gradients travel from the second step on, when buckets have found their places; none: as they are.
   std::shared_ptr<Wire> wire = nullptr;
+  /// Gradients stay those of their rank, each of which steps on its own until average_weights().
+  bool local = false;
 };
 
 class DataParallel {
@@ -51,6 +53,9 @@ class DataParallel {
   void finish();
   /// Before the next step: what follows replaces the gradients instead of adding to them.
   void drop_gradients();
+
+  /// Weights become the mean over ranks, in which this one's count by `share`; all shares add up to 1. A collective.
+  void average_weights(double share);
 
   const Buckets& buckets() const noexcept;
   /// Those that are trained, in the model's order.

@@ -110,7 +110,8 @@ class Run {
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
         resumed_(resume(settings.checkpoints, group, task.model())),
-        engine_(parallel::parameters_of(task.model()), group, {.wire = settings.wire ? settings.wire() : nullptr}),
+        engine_(parallel::parameters_of(task.model()), group,
+                {.wire = settings.wire ? settings.wire() : nullptr, .local = settings.local_steps > 0}),
         statistics_(parallel::buffers_of(task.model()), group),
         board_(shards_, group),
         saver_(settings.checkpoints, group),
@@ -133,6 +134,7 @@ class Run {
       if (last_of_epoch) end_epoch();
       look_after_checkpoints(last_of_epoch);
     }
+    average();
     if (saver_.under_way()) last_is_saved(saver_.finish());
     if (!result_.stopped && data_.test) evaluate("test", data_.test);
     for (const auto& observer : observers_) observer->on_end();
@@ -169,13 +171,34 @@ class Run {
       if (batch.count() > 0) name_unused();
     }
     // Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
-    optimizer_->step(lr, clip_scale(static_cast<double>(batch.global_count) / board_.count()));
+    const double count = settings_.local_steps > 0 ? board_.own_count() : board_.count();
+    if (count > 0) {
+      optimizer_->step(lr, clip_scale(static_cast<double>(batch.global_count) / count));
+    } else {
+      optimizer_->skip_step();
+    }
     ++step_;
+    if (settings_.local_steps > 0) note_local_step();
     result_.loss = board_.loss() / board_.count();
     const StepReport report{
         step_,     batch.epoch,       batch.global_count, result_.loss, lr, seconds_since(begin), seconds_since(begun_),
         waited_s_, loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
+  }
+
+  void note_local_step() {
+    own_since_average_ += board_.own_count();
+    all_since_average_ += board_.count();
+    if (step_ % settings_.local_steps == 0) average();
+  }
+
+  /// After local steps: ranks count by what they have seen, so that uneven ones, or one without samples, stay right.
+  void average() {
+    if (all_since_average_ == 0) return;
+    const double share = own_since_average_ / all_since_average_;
+    engine_.average_weights(share);
+    if (settings_.average_states) optimizer_->average_states(group_, share);
+    own_since_average_ = all_since_average_ = 0;
   }
 
   void name_unused() const {
@@ -215,6 +238,8 @@ class Run {
     const bool last = step_ == length_.steps || result_.stopped;
     if (!saver_.wanted() || !(last || saver_.wanted_after(step_, end_of_epoch))) return;
     if (!settings_.exact) statistics_.take_from_first_rank();
+    average();
+    if (settings_.local_steps > 0 && !settings_.average_states) optimizer_->average_states(group_, 1.0 / group_.size());
     saver_.begin(snapshot());
   }
 
@@ -292,6 +317,7 @@ class Run {
   }
 
   void end_epoch() {
+    average();
     engine_.check_equal();
     if (!data_.validation) return;
     evaluate("validation", data_.validation);
@@ -367,6 +393,9 @@ class Run {
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
   std::int64_t step_ = 0;
   double waited_s_ = 0;  // for other ranks
+  // Samples, or tokens, of steps on its own: of this rank and of all.
+  double own_since_average_ = 0;
+  double all_since_average_ = 0;
   Clock::time_point begun_;
   RunResult result_;
 };
@@ -379,6 +408,12 @@ void check(const TrainerSettings& settings) {
   }
   if (settings.steps < 0 || settings.epochs < 0) {
     fail(Fault::Usage, fmt::format("epochs {} and steps {} are from 0 on", settings.epochs, settings.steps));
+  }
+  if (settings.local_steps < 0) fail(Fault::Usage, fmt::format("local_steps = {}: from 0 on", settings.local_steps));
+  if (settings.local_steps > 0 && (settings.exact || settings.wire)) {
+    fail(Fault::Usage,
+         fmt::format("with local_steps no gradients travel, so there is nothing to {}; set local_steps = 0",
+                     settings.exact ? "sum exactly (exact)" : "encode (wire)"));
   }
   if (settings.exact && settings.wire) {
     fail(Fault::Usage,

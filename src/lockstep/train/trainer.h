@@ -36,6 +36,10 @@ struct TrainerSettings {
   std::int64_t batch = 64;      // samples of a step, of all ranks together
   std::int64_t accumulate = 1;  // pieces of a rank's part that pass the model one after another
   std::int64_t evaluation_batch = 1000;
+  // Above 0: ranks step on their own, and their weights become one after so many steps, and before anybody looks at
+  // them; so do what the optimiser remembers, or only where it is saved.
+  std::int64_t local_steps = 0;
+  bool average_states = true;
   std::uint64_t seed = 0;
   bool exact = false;
   int shards = 16;  // of exact mode, a power of two and at least as many as ranks

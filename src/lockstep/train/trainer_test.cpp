@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -47,7 +49,8 @@ struct Outcome {
 
 /// The recipe with settings laid over it, on so many ranks; what rank 0 has at the end.
 Outcome train(int ranks, const std::vector<std::string>& settings, const CheckpointSettings& checkpoints = {},
-              const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr) {
+              const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr,
+              const std::function<void(const std::string&)>& every_hash = {}) {
   static std::mutex mutex;  // ranks are threads, and share torch's generator
   Outcome outcome;
   on_ranks({ranks}, [&](Communicator& group) {
@@ -60,9 +63,18 @@ Outcome train(int ranks, const std::vector<std::string>& settings, const Checkpo
     Trainer trainer(group, run.settings);
     if (observer && group.rank() == 0) trainer.add(observer);
     auto result = trainer.fit(*run.task, run.data);
+    lock.lock();
+    if (every_hash) every_hash(hash_of(run.task->model()));
     if (group.rank() == 0) outcome = {std::move(result), hash_of(run.task->model())};
   });
   return outcome;
+}
+
+/// Of all ranks at the end.
+std::set<std::string> hashes(int ranks, const std::vector<std::string>& settings) {
+  std::set<std::string> result;
+  train(ranks, settings, {}, kBlobs, nullptr, [&result](const std::string& hash) { result.insert(hash); });
+  return result;
 }
 
 TEST(Training, LearnsBlobs) {
@@ -93,6 +105,42 @@ TEST(Training, LearnsBlobsOverEveryWire) {
     EXPECT_GT(outcome.result.evaluations[0].figures[1].second, 0.9) << name;
     EXPECT_NE(refusal(2, {"wire.name=" + name}).find("set exact = false"), std::string::npos) << name;
   }
+}
+
+TEST(LocalSteps, OfOneAreThoseOfAllRanks) {
+  // 130 samples in batches of 20 on 3 ranks: parts are uneven, and the last batch has fewer still.
+  const std::vector<std::string> plain = {"steps=20", "exact=false", "optimizer.name=sgd", "optimizer.lr=0.1"};
+  for (const std::string momentum : {"0", "0.9"}) {
+    auto wanted = plain;
+    wanted.push_back("optimizer.momentum=" + momentum);
+    auto local = wanted;
+    local.emplace_back("local_steps=1");
+    EXPECT_NEAR(train(3, local).result.loss, train(3, wanted).result.loss, 1e-5) << momentum;
+    local.emplace_back("batch=2");  // one rank has no samples
+    wanted.emplace_back("batch=2");
+    EXPECT_NEAR(train(3, local).result.loss, train(3, wanted).result.loss, 1e-5) << momentum;
+  }
+}
+
+TEST(LocalSteps, BringRanksTogetherBeforeAnybodyLooks) {
+  // Not a multiple of anything: 17 steps, 7 of an epoch. After every epoch the weights of all ranks are compared.
+  const std::vector<std::string> settings = {"steps=17", "exact=false", "local_steps=4", "model.dropout=0"};
+  for (const std::string states : {"true", "false"}) {
+    auto now = settings;
+    now.push_back("average_states=" + states);
+    EXPECT_EQ(hashes(3, now).size(), 1U);
+  }
+  const auto learned = train(3, {"steps=150", "exact=false", "local_steps=8", "model.dropout=0"});
+  EXPECT_GT(learned.result.evaluations[0].figures[1].second, 0.9);
+  const auto alone = train(1, settings);
+  EXPECT_EQ(alone.hash, train(1, {"steps=17", "exact=false", "model.dropout=0"}).hash);
+}
+
+TEST(LocalSteps, AreRefusedWhereNoGradientsTravel) {
+  EXPECT_NE(refusal(2, {"local_steps=4"}).find("nothing to sum exactly"), std::string::npos);
+  EXPECT_NE(refusal(2, {"local_steps=4", "exact=false", "wire.name=bf16"}).find("nothing to encode"),
+            std::string::npos);
+  EXPECT_NE(refusal(2, {"local_steps=-1", "exact=false"}).find("from 0 on"), std::string::npos);
 }
 
 class ExactMode : public testing::TestWithParam<std::vector<std::string>> {};
@@ -169,6 +217,18 @@ TEST_F(Checkpoints, LetARunGoOnWithOtherRanks) {
     const auto resumed = train(after, {}, settings(true));
     EXPECT_EQ(resumed.hash, whole.hash) << before << " then " << after;
     EXPECT_EQ(resumed.result.loss, whole.result.loss);
+  }
+}
+
+TEST_F(Checkpoints, LetLocalStepsGoOn) {
+  for (const std::string states : {"true", "false"}) {
+    const std::vector<std::string> run = {"exact=false", "local_steps=4", "average_states=" + states};
+    fs::remove_all(folder_);
+    const auto whole = train(3, run, settings(false, 6));  // between two averages
+    fs::remove_all(folder_ + "/0000000012");
+    EXPECT_EQ(train(3, run, settings(true, 6)).hash, whole.hash);
+    fs::remove_all(folder_ + "/0000000012");
+    EXPECT_EQ(train(2, run, settings(true, 6)).result.steps, 12);
   }
 }
 
