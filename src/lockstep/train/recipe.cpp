@@ -84,6 +84,7 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.accumulate = recipe.get("accumulate", settings.accumulate);
   settings.local_steps = recipe.get("local_steps", settings.local_steps);
   settings.average_states = recipe.get("average_states", settings.average_states);
+  settings.sync_batch_norm = recipe.get("sync_batch_norm", settings.sync_batch_norm);
   settings.clip_norm = recipe.get("clip_norm", settings.clip_norm);
   settings.clip_value = recipe.get("clip_value", settings.clip_value);
   settings.evaluation_batch = recipe.get("evaluation_batch", settings.evaluation_batch);

@@ -18,6 +18,7 @@
 #include "lockstep/core/log.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/parallel/data_parallel.h"
+#include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
@@ -122,6 +123,7 @@ class Run {
                  .transforms = data.transforms,
                  .start = position_of(resumed_.facts)}) {
     if (settings.exact) at::set_num_threads(1);
+    if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group);
   }
 
   RunResult go() {
@@ -267,7 +269,8 @@ class Run {
         const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
         const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
         engine_.reduce_in_backward(piece + 1 == settings_.accumulate);
-        if (from == to) continue;
+        // Where layers meet those of other ranks, even a rank without samples must come.
+        if (from == to && !settings_.sync_batch_norm) continue;
         parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
         const Score score = task_.score(piece_of(batch, from, to));
         board_.add(shard, score);
@@ -386,6 +389,7 @@ class Run {
   Resumed resumed_;
   parallel::DataParallel engine_;
   parallel::RunningStatistics statistics_;
+  std::optional<parallel::SyncedBatchNorms> synced_norms_;
   StepBoard board_;
   StopRequest stop_;
   CheckpointSaver saver_;
@@ -414,6 +418,11 @@ void check(const TrainerSettings& settings) {
     fail(Fault::Usage,
          fmt::format("with local_steps no gradients travel, so there is nothing to {}; set local_steps = 0",
                      settings.exact ? "sum exactly (exact)" : "encode (wire)"));
+  }
+  if (settings.sync_batch_norm && (settings.exact || settings.local_steps > 0)) {
+    fail(Fault::Usage, fmt::format("sync_batch_norm needs all ranks in every layer, and {}; set one of them",
+                                   settings.exact ? "with exact = true batch norms take statistics per shard"
+                                                  : "with local_steps ranks go on their own"));
   }
   if (settings.exact && settings.wire) {
     fail(Fault::Usage,

@@ -40,6 +40,7 @@ struct TrainerSettings {
   // them; so do what the optimiser remembers, or only where it is saved.
   std::int64_t local_steps = 0;
   bool average_states = true;
+  bool sync_batch_norm = false;  // batch norms take their statistics over all ranks
   std::uint64_t seed = 0;
   bool exact = false;
   int shards = 16;  // of exact mode, a power of two and at least as many as ranks

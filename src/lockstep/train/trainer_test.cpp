@@ -3,16 +3,24 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <mutex>
 #include <set>
 
+#include <ATen/Context.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
+#include <torch/nn/module.h>
 
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/error.h"
+#include "lockstep/data/open.h"
+#include "lockstep/parallel/layers/batch_norm.h"
+#include "lockstep/parallel/layers/linear.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
 
@@ -105,6 +113,65 @@ TEST(Training, LearnsBlobsOverEveryWire) {
     EXPECT_GT(outcome.result.evaluations[0].figures[1].second, 0.9) << name;
     EXPECT_NE(refusal(2, {"wire.name=" + name}).find("set exact = false"), std::string::npos) << name;
   }
+}
+
+struct NormedNet : torch::nn::Module {
+  NormedNet()
+      : first(register_module("first", parallel::Linear(6, 8))),
+        norm(register_module("norm", parallel::BatchNorm(8))),
+        last(register_module("last", parallel::Linear(8, 3))) {
+    to(at::kDouble);
+  }
+  parallel::Linear first;
+  parallel::BatchNorm norm;
+  parallel::Linear last;
+};
+
+/// Blobs in float64, with a batch norm.
+class NormedTask final : public Task {
+ public:
+  torch::nn::Module& model() override { return net_; }
+  Score score(const data::Batch& batch) override {
+    const at::Tensor targets = batch["label"].flatten().to(at::kLong);
+    const at::Tensor outputs = net_.last(at::relu(net_.norm(net_.first(batch.tensors[0].flatten(1).to(at::kDouble)))));
+    return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
+            targets};
+  }
+
+ private:
+  NormedNet net_;
+};
+
+TEST(SyncBatchNorm, TrainsAsOneProcessDoes) {
+  for (const std::int64_t batch : {20, 2}) {  // of two, some ranks have none
+    std::vector<double> losses;
+    for (const int ranks : {1, 3, 5}) {
+      static std::mutex mutex;
+      on_ranks({ranks}, [&](Communicator& group) {
+        std::unique_lock lock(mutex);
+        at::manual_seed(5);
+        NormedTask task;
+        lock.unlock();
+        TrainerSettings settings;
+        settings.steps = 12;
+        settings.batch = batch;
+        settings.lr = 0.1;
+        settings.sync_batch_norm = true;
+        settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+        const auto result =
+            Trainer(group, settings).fit(task, {.train = data::open("blobs:samples=130,dims=6,classes=3")});
+        if (group.rank() == 0) losses.push_back(result.loss);
+      });
+    }
+    for (const double loss : losses) EXPECT_NEAR(loss, losses[0], 1e-11 * std::abs(losses[0])) << batch;
+  }
+}
+
+TEST(SyncBatchNorm, IsRefusedWhereRanksDoNotMeet) {
+  EXPECT_NE(refusal(2, {"sync_batch_norm=true"}).find("per shard"), std::string::npos);
+  EXPECT_NE(refusal(2, {"sync_batch_norm=true", "exact=false", "local_steps=2"}).find("go on their own"),
+            std::string::npos);
+  EXPECT_NE(refusal(2, {"sync_batch_norm=true", "exact=false"}).find("has no batch norm"), std::string::npos);
 }
 
 TEST(LocalSteps, OfOneAreThoseOfAllRanks) {

@@ -6,18 +6,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/models/module_model.h"
+#include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/linear.h"
 
 namespace lockstep::models {
 namespace {
 
-using torch::nn::BatchNorm2d;
+using parallel::BatchNorm;
 using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 using torch::nn::Sequential;
@@ -40,12 +40,12 @@ class Residual : public torch::nn::Module {
       const std::string number = std::to_string(convolutions_.size() + 1);
       convolutions_.push_back(
           register_module("conv" + number, convolution(size, step.outputs, step.kernel, step.stride)));
-      norms_.push_back(register_module("bn" + number, BatchNorm2d(step.outputs)));
+      norms_.push_back(register_module("bn" + number, BatchNorm(step.outputs)));
       size = step.outputs;
       stride *= step.stride;
     }
     if (stride != 1 || size != inputs) {
-      downsample_ = register_module("downsample", Sequential(convolution(inputs, size, 1, stride), BatchNorm2d(size)));
+      downsample_ = register_module("downsample", Sequential(convolution(inputs, size, 1, stride), BatchNorm(size)));
     }
   }
 
@@ -60,7 +60,7 @@ class Residual : public torch::nn::Module {
 
  private:
   std::vector<Conv2d> convolutions_;
-  std::vector<BatchNorm2d> norms_;
+  std::vector<BatchNorm> norms_;
   Sequential downsample_{nullptr};
 };
 
@@ -74,7 +74,7 @@ class ResNet : public torch::nn::Module {
   ResNet(const Shape& shape, bool small_stem, std::int64_t channels, std::int64_t outputs)
       : small_stem_(small_stem),
         conv1_(register_module("conv1", convolution(channels, 64, small_stem ? 3 : 7, small_stem ? 1 : 2))),
-        bn1_(register_module("bn1", BatchNorm2d(64))) {
+        bn1_(register_module("bn1", BatchNorm(64))) {
     std::int64_t inputs = 64;
     for (std::size_t layer = 0; layer < shape.blocks.size(); ++layer) {
       const std::int64_t width = std::int64_t{64} << layer, last = shape.bottleneck ? 4 * width : width;
@@ -101,7 +101,7 @@ class ResNet : public torch::nn::Module {
  private:
   bool small_stem_;
   Conv2d conv1_;
-  BatchNorm2d bn1_;
+  BatchNorm bn1_;
   std::vector<Sequential> layers_;
   parallel::Linear fc_{nullptr};
 };
