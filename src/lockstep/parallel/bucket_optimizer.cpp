@@ -11,6 +11,13 @@
 #include "lockstep/core/error.h"
 
 namespace lockstep::parallel {
+namespace {
+
+void* element(const at::Tensor& tensor, std::int64_t number) {
+  return static_cast<char*>(tensor.mutable_data_ptr()) + number * static_cast<std::int64_t>(tensor.element_size());
+}
+
+}  // namespace
 
 BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, const Parameters& parameters,
                                  const Buckets& buckets, std::vector<ParameterGroup> groups)
@@ -44,6 +51,7 @@ void BucketOptimizer::cut(const Parameters& parameters) {
   for (std::size_t bucket = 0; bucket < buckets_.all().size(); ++bucket) {
     for (const std::size_t number : buckets_.all()[bucket].parameters) {
       const Place& place = buckets_.place(number);
+      if (buckets_.sparse(number)) check_sparse(parameters[number], groups_[group_of[number]]);
       const bool same = optimizer_->elementwise() && !stretches_.empty() && stretches_.back().bucket == bucket &&
                         stretches_.back().group == group_of[number];
       // Over the zeros between two parameters an optimiser may well walk.
@@ -56,16 +64,40 @@ void BucketOptimizer::cut(const Parameters& parameters) {
   }
 }
 
+void BucketOptimizer::check_sparse(const Parameter& parameter, const ParameterGroup& group) const {
+  if (!optimizer_->sparse()) {
+    fail(Fault::Usage, fmt::format("'{}' has sparse gradients, and this optimizer steps all weights or none: use sgd "
+                                   "without momentum, adagrad, adam or adamw, or a dense embedding "
+                                   "(model.sparse_embedding = false)",
+                                   parameter.name));
+  }
+  if (group.weight_decay != 0) {
+    fail(Fault::Usage,
+         fmt::format("'{0}' has sparse gradients, so most of it would not decay: set optimizer.no_decay = "
+                     "[\"{0}\"], or use a dense embedding (model.sparse_embedding = false)",
+                     parameter.name));
+  }
+}
+
 void BucketOptimizer::step(double lr, double gradient_scale) {
   ++steps_;
   for (const auto& [bucket, group, first, count] : stretches_) {
     const Bucket& run = buckets_.all()[bucket];
-    const auto from = [first = first](const at::Tensor& tensor) {
-      return static_cast<char*>(tensor.mutable_data_ptr()) + first * static_cast<std::int64_t>(tensor.element_size());
+    const StepSettings settings{steps_, lr * groups_[group].lr_factor, groups_[group].weight_decay, gradient_scale};
+    const auto step_run = [&, number = bucket](std::int64_t weight, std::int64_t gradient, std::int64_t length) {
+      const auto from = [weight](const at::Tensor& tensor) { return element(tensor, weight); };
+      ElementRun elements{run.weights.scalar_type(), from(run.weights), element(run.gradients, gradient), {}, length};
+      std::transform(states_[number].begin(), states_[number].end(), elements.states.begin(), from);
+      optimizer_->step(elements, settings);
     };
-    ElementRun elements{run.weights.scalar_type(), from(run.weights), from(run.gradients), {}, count};
-    std::transform(states_[bucket].begin(), states_[bucket].end(), elements.states.begin(), from);
-    optimizer_->step(elements, {steps_, lr * groups_[group].lr_factor, groups_[group].weight_decay, gradient_scale});
+    if (!run.rows.defined()) {
+      step_run(first, first, count);
+      continue;
+    }
+    const std::int64_t rows = run.rows.numel(), width = rows == 0 ? 0 : run.gradients.numel() / rows;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      step_run(first + run.rows.const_data_ptr<std::int64_t>()[i] * width, i * width, width);
+    }
   }
 }
 

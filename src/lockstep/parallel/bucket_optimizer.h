@@ -53,6 +53,7 @@ class BucketOptimizer {
     std::int64_t count;
   };
   void cut(const Parameters& parameters);
+  void check_sparse(const Parameter& parameter, const ParameterGroup& group) const;
 
   std::shared_ptr<const Optimizer> optimizer_;
   const Buckets& buckets_;

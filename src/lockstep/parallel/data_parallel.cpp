@@ -7,12 +7,14 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/sparse_coo_tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/parallel/gradient_sink.h"
+#include "lockstep/parallel/sparse_rows.h"
 #include "lockstep/parallel/tree_sum.h"
 #include "lockstep/profile/span.h"
 
@@ -44,10 +46,16 @@ class DataParallel::Engine {
       : group_(group),
         options_(std::move(options)),
         parameters_(trained(parameters)),
-        buckets_(parameters_, backwards(parameters_.size()), options_.buckets, group),
+        buckets_(parameters_, backwards(parameters_.size()), options_.buckets, group, options_.sparse),
         arrived_(parameters_.size()) {
     if (options_.wire && options_.op != comm::ReduceOp::Sum) {
       fail(Fault::Usage, fmt::format("a wire sums gradients, and does not know '{}'", comm::name_of(options_.op)));
+    }
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      const auto& [name, tensor] = parameters_[number];
+      if (!buckets_.sparse(number) || tensor.dim() == 2) continue;
+      fail(Fault::Usage,
+           fmt::format("'{}' cannot have sparse gradients: it has {} dims, not rows", name, tensor.dim()));
     }
     check_same_model();
     const at::NoGradGuard no_gradients;
@@ -67,6 +75,7 @@ class DataParallel::Engine {
   void reduce_in_backward(bool last) noexcept { last_ = last; }
 
   void begin_shard(int number, int count) {
+    refuse_sparse();
     if (number > 0) end_shard();
     drop_gradients();
     shard_ = static_cast<std::uint32_t>(number);
@@ -86,6 +95,7 @@ class DataParallel::Engine {
       if (!arrived_[number]) unused_.push_back(parameters_[number].name);
     }
     if (!rebuilt_) rebuild();
+    sum_sparse();
     start_step();
   }
 
@@ -144,7 +154,8 @@ class DataParallel::Engine {
   void check_same_model() const {
     std::string mine;
     for (const auto& [name, tensor] : parameters_) {
-      mine += fmt::format("{} [{}] {}\n", name, fmt::join(tensor.sizes(), ", "), comm::name_of(tensor.scalar_type()));
+      mine += fmt::format("{} [{}] {}{}\n", name, fmt::join(tensor.sizes(), ", "), comm::name_of(tensor.scalar_type()),
+                          options_.sparse.contains(name) ? " sparse" : "");
     }
     const std::string theirs = group_.broadcast_bytes(mine, 0);
     if (mine == theirs) return;
@@ -161,6 +172,7 @@ class DataParallel::Engine {
   /// A parameter that backward did not reach counts as zeros.
   void complete_gradients() {
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (buckets_.sparse(number)) continue;
       at::Tensor& gradient = parameters_[number].tensor.mutable_grad();
       if (!gradient.defined()) gradient = buckets_.gradient(number).zero_();
     }
@@ -177,15 +189,51 @@ class DataParallel::Engine {
     }
   }
 
+  /// Exact sums go over shards, of which the rows of a rank know nothing.
+  void refuse_sparse() const {
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (!buckets_.sparse(number)) continue;
+      fail(Fault::Usage,
+           fmt::format("'{}' has sparse gradients, which exact mode does not sum: set exact = false, or make "
+                       "the embedding a dense one (model.sparse_embedding = false)",
+                       parameters_[number].name));
+    }
+  }
+
+  /// Which rows there are, and how many, each rank knows only of itself.
+  void sum_sparse() {
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (!buckets_.sparse(number)) continue;
+      at::Tensor& gradient = parameters_[number].tensor.mutable_grad();
+      SparseRows sum = rows_of(gradient, parameters_[number].tensor);
+      if (!options_.local) sum = sum_over_ranks(sum, group_);
+      if (options_.op == comm::ReduceOp::Avg) sum.values.div_(group_.size());
+      buckets_.set_rows(number, sum.rows, sum.values);
+      gradient = at::sparse_coo_tensor(sum.rows.unsqueeze(0), sum.values, parameters_[number].tensor.sizes(), {}, true);
+    }
+  }
+
+  /// On the thread of backward.
+  void take(std::size_t number) const {
+    const auto& [name, parameter] = parameters_[number];
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (buckets_.sparse(number)) {
+      if (gradient.is_sparse()) return;
+      fail(Fault::Usage, fmt::format("'{}' is the weight of a sparse embedding, but another layer has a part in its "
+                                     "gradient, which is dense: make the embedding a dense one",
+                                     name));
+    }
+    const at::Tensor target = buckets_.gradient(number);
+    if (gradient.is_sparse()) gradient = gradient.to_dense();
+    if (gradient.const_data_ptr() == target.const_data_ptr()) return;
+    target.copy_(gradient);
+    gradient = target;
+  }
+
   /// On the thread of backward.
   void arrive(std::size_t number) {
     const at::NoGradGuard no_gradients;
-    const at::Tensor& parameter = parameters_[number].tensor;
-    const at::Tensor target = buckets_.gradient(number);
-    if (parameter.grad().const_data_ptr() != target.const_data_ptr()) {
-      target.copy_(parameter.grad());
-      parameter.mutable_grad() = target;
-    }
+    take(number);
     // Backward on a GPU has threads of its own.
     const std::lock_guard lock(mutex_);
     if (!last_ || !last_shard_ || arrived_[number]) return;
@@ -197,6 +245,10 @@ class DataParallel::Engine {
 
   /// In the order of buckets, whatever is ready first: all ranks must do the same.
   void start_next() {
+    if (buckets_.all()[started_].rows.defined()) {
+      ++started_;
+      return;
+    }
     at::Tensor gradients = buckets_.all()[started_].gradients;
     if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
     if (wired()) {
@@ -225,7 +277,7 @@ class DataParallel::Engine {
       at::Tensor weight = buckets.weight(number);
       weight.copy_(parameter);
       parameter.set_data(weight);
-      if (!parameter.grad().defined()) continue;
+      if (!parameter.grad().defined() || buckets.sparse(number)) continue;
       at::Tensor gradient = buckets.gradient(number);
       gradient.copy_(parameter.grad());
       parameter.mutable_grad() = gradient;
@@ -241,7 +293,7 @@ class DataParallel::Engine {
     const std::string bytes(reinterpret_cast<const char*>(order.data()), order.size() * sizeof(order[0]));
     const std::string agreed = group_.broadcast_bytes(bytes, 0);
     std::copy(agreed.begin(), agreed.end(), reinterpret_cast<char*>(order.data()));
-    Buckets again(parameters_, order, options_.buckets, group_);
+    Buckets again(parameters_, order, options_.buckets, group_, options_.sparse);
     move_into(again);
     buckets_ = std::move(again);
     sums_.clear();

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct DataParallelOptions {
   BucketSizes buckets = {};
   /// What happens to gradients between ranks.
   comm::ReduceOp op = comm::ReduceOp::Sum;
+  /// Names of parameters whose gradients are sparse: they travel as rows, see Bucket::rows.
+  std::set<std::string> sparse = {};
   /// How gradients travel from the second step on, when buckets have found their places; none: as they are.
   std::shared_ptr<Wire> wire = nullptr;
   /// Gradients stay those of their rank, each of which steps on its own until average_weights().

@@ -95,9 +95,9 @@ TEST(Training, LearnsBlobs) {
 }
 
 /// Of a run that ended in an error of usage.
-std::string refusal(int ranks, const std::vector<std::string>& settings) {
+std::string refusal(int ranks, const std::vector<std::string>& settings, const std::string& recipe = kBlobs) {
   try {
-    train(ranks, settings);
+    train(ranks, settings, {}, recipe);
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::Usage) << error.message();
     return error.message();
@@ -113,6 +113,52 @@ TEST(Training, LearnsBlobsOverEveryWire) {
     EXPECT_GT(outcome.result.evaluations[0].figures[1].second, 0.9) << name;
     EXPECT_NE(refusal(2, {"wire.name=" + name}).find("set exact = false"), std::string::npos) << name;
   }
+}
+
+constexpr const char kTokens[] = R"(
+steps = 12
+batch = 7
+[data]
+train = "tokens:samples=40,length=9,vocabulary=60"
+[task]
+name = "next_token"
+vocabulary = 60
+[model]
+width = 8
+layers = 1
+[optimizer]
+name = "sgd"
+lr = 0.5
+)";
+
+class SparseEmbedding : public testing::TestWithParam<std::vector<std::string>> {
+ protected:
+  static std::vector<std::string> settings(bool sparse, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> result = GetParam();
+    result.emplace_back(sparse ? "model.sparse_embedding=true" : "model.sparse_embedding=false");
+    result.insert(result.end(), more.begin(), more.end());
+    return result;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Models, SparseEmbedding,
+                         testing::Values(std::vector<std::string>{"model.name=lstm", "model.hidden=8"},
+                                         std::vector<std::string>{"model.name=gpt", "model.heads=2",
+                                                                  "model.tied=false"}));
+
+TEST_P(SparseEmbedding, TrainsAsADenseOne) {
+  for (const int ranks : {1, 3, 8}) {  // of eight, one has no samples
+    for (const char* more : {"clip_norm=0.05", "clip_value=0.001", "local_steps=3"}) {
+      EXPECT_NEAR(train(ranks, settings(true, {more}), {}, kTokens).result.loss,
+                  train(ranks, settings(false, {more}), {}, kTokens).result.loss, 1e-5)
+          << ranks << ' ' << more;
+    }
+  }
+}
+
+TEST_P(SparseEmbedding, IsRefusedByExactModeAndByMomentum) {
+  EXPECT_NE(refusal(2, settings(true, {"exact=true"}), kTokens).find("set exact = false"), std::string::npos);
+  EXPECT_NE(refusal(2, settings(true, {"optimizer.momentum=0.9"}), kTokens).find("without momentum"),
+            std::string::npos);
 }
 
 struct NormedNet : torch::nn::Module {
@@ -297,6 +343,14 @@ TEST_F(Checkpoints, LetLocalStepsGoOn) {
     fs::remove_all(folder_ + "/0000000012");
     EXPECT_EQ(train(2, run, settings(true, 6)).result.steps, 12);
   }
+}
+
+TEST_F(Checkpoints, HoldWhatIsRememberedOfRows) {
+  const std::vector<std::string> run = {"model.name=lstm", "model.hidden=8", "model.sparse_embedding=true",
+                                        "optimizer.name=adam", "optimizer.lr=0.01"};
+  const auto whole = train(3, run, settings(false, 5), kTokens);
+  fs::remove_all(folder_ + "/0000000012");
+  EXPECT_EQ(train(3, run, settings(true, 5), kTokens).hash, whole.hash);
 }
 
 TEST_F(Checkpoints, AreKeptByNumber) {
