@@ -17,6 +17,7 @@
 #include "lockstep/models/model.h"
 #include "lockstep/parallel/optimizer.h"
 #include "lockstep/parallel/wire.h"
+#include "lockstep/train/callback.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/schedule.h"
 #include "lockstep/train/task.h"
@@ -51,6 +52,7 @@ std::vector<Entry> all_entries() {
   add_all<parallel::WireRegistry>(entries, "wire");
   add_all<train::ScheduleRegistry>(entries, "schedule");
   add_all<train::MetricRegistry>(entries, "metric");
+  add_all<train::CallbackRegistry>(entries, "callback");
   return entries;
 }
 

@@ -87,19 +87,42 @@ void compare(const RunFolder& one, const RunFolder& other) {
   fmt::print("{:28} {}\n{:28} {}\n", one.name(), outcome_of(one.about()), other.name(), outcome_of(other.about()));
 }
 
-void export_weights(const RunFolder& run, const std::string& path) {
+/// Beside the weights, whose names hold no slash, a checkpoint has what others remember, as "optimizer/…".
+parallel::Parameters weights_of(const parallel::Parameters& all) {
+  parallel::Parameters weights = all;
+  std::erase_if(weights, [](const auto& tensor) { return tensor.name.find('/') != std::string::npos; });
+  return weights;
+}
+
+/// The averaged weights in place of the last ones; buffers are not averaged.
+void take_averages(parallel::Parameters& weights, const train::Checkpoint& checkpoint) {
+  bool any = false;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    for (auto& weight : weights) {
+      if (name != "ema/" + weight.name) continue;
+      weight.tensor = tensor;
+      any = true;
+    }
+  }
+  if (!any)
+    fail(Fault::Usage, "the run has kept no averages of its weights; [callbacks.ema] in its recipe makes it do so");
+}
+
+void export_weights(const RunFolder& run, const std::string& path, bool averaged) {
   check_can_write(path);
-  auto newest = train::CheckpointFolder(run.checkpoints()).newest();
+  const auto newest = train::CheckpointFolder(run.checkpoints()).newest();
   if (!newest) fail(Fault::Usage, fmt::format("{} holds no checkpoint that is whole", run.checkpoints()));
-  std::erase_if(newest->tensors, [](const auto& tensor) { return tensor.name.starts_with("optimizer/"); });
-  models::write_safetensors(path, newest->tensors, {{"format", "pt"}});
-  fmt::print("{} tensors of step {} in {}\n", newest->tensors.size(), newest->step, path);
+  auto weights = weights_of(newest->tensors);
+  if (averaged) take_averages(weights, *newest);
+  models::write_safetensors(path, weights, {{"format", "pt"}});
+  fmt::print("{} tensors of step {} in {}\n", weights.size(), newest->step, path);
 }
 
 struct Options {
   TrainOptions train;
   std::string name, other, path;
   bool json = false;
+  bool averaged = false;
 };
 
 void resume(Options& options) {
@@ -150,8 +173,11 @@ void add_runs(CLI::App& app) {
   auto* exported = command->add_subcommand("export", "The weights of the newest checkpoint as one safetensors file");
   named(*exported);
   exported->add_option("file", options->path, "To be written")->required();
+  exported->add_flag("--ema", options->averaged, "Those averaged by [callbacks.ema]");
   common(*exported);
-  exported->callback([options] { export_weights(RunFolder::open(options->train.runs, options->name), options->path); });
+  exported->callback([options] {
+    export_weights(RunFolder::open(options->train.runs, options->name), options->path, options->averaged);
+  });
 }
 
 }  // namespace lockstep::apps

@@ -26,7 +26,13 @@ nlohmann::json json_of(const train::RunResult& result, const std::string& hash) 
     evaluations.push_back(
         {{"of", evaluation.of}, {"step", evaluation.step}, {"epoch", evaluation.epoch}, {"figures", figures}});
   }
-  return {{"steps", result.steps}, {"loss", result.loss}, {"hash", hash}, {"evaluations", evaluations}};
+  nlohmann::json json = {{"steps", result.steps},
+                         {"skipped", result.skipped},
+                         {"loss", result.loss},
+                         {"hash", hash},
+                         {"evaluations", evaluations}};
+  if (!result.ended_early.empty()) json["ended_early"] = result.ended_early;
+  return json;
 }
 
 /// The exit code.
@@ -54,6 +60,7 @@ int run(const RankOptions& options, comm::Runtime& runtime) {
     }
     fmt::print(stderr, "curves: tensorboard --logdir {}\ncheckpoint: {}/{:010}\n", folder.path(), folder.checkpoints(),
                result.steps);
+    if (!result.ended_early.empty()) fmt::print(stderr, "ended early by {}\n", result.ended_early);
     if (result.stopped) fmt::print(stderr, "saved on request; go on with 'lockstep runs resume {}'\n", folder.name());
   }
   return result.stopped ? exit_code::kRequeue : exit_code::kDone;

@@ -201,6 +201,44 @@ TEST_F(Train, LeavesWhatPythonReads) {
   EXPECT_EQ(code, 0) << reader.output() << reader.errors();
 }
 
+TEST_F(Train, ExportsAveragedWeights) {
+  Background run(train(2, {"--name", "averaged", "callbacks.ema.decay=0.9"}));
+  hash(run);
+  const auto bytes_of = [](const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(file)), {});
+  };
+  for (const char* name : {"last", "ema"}) {
+    auto words = command({"runs", "export", "averaged", folder_ / name});
+    if (std::string(name) == "ema") words.emplace_back("--ema");
+    Background exported(words);
+    ASSERT_EQ(exported.wait(), 0) << exported.errors();
+    EXPECT_TRUE(has(exported.output(), "6 tensors of step 300")) << exported.output();
+  }
+  const std::string last = bytes_of(folder_ / "last"), averages = bytes_of(folder_ / "ema");
+  EXPECT_EQ(last.size(), averages.size());
+  EXPECT_NE(last, averages);
+
+  Background plain(train(1, {"--name", "plain", "steps=5"}));
+  hash(plain);
+  Background none(command({"runs", "export", "plain", folder_ / "none", "--ema"}));
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_TRUE(has(none.errors(), "[callbacks.ema]")) << none.errors();
+}
+
+TEST_F(Train, EndsEarly) {
+  auto words =
+      train(2, {"--name", "early", "--json", "steps=3000", "data.validation='blobs:samples=100,dims=16,classes=4'",
+                "callbacks.early_stopping={patience=2, min_delta=100}"});
+  Background run(words);
+  ASSERT_EQ(run.wait(100), 0) << run.errors();
+  const auto result = nlohmann::json::parse(run.output());
+  EXPECT_EQ(result.at("steps"), 96);  // three epochs of 32 steps
+  EXPECT_TRUE(has(result.at("ended_early").get<std::string>(), "2 validations without a better loss"));
+  EXPECT_TRUE(has(run.errors(), "ended early by early_stopping")) << run.errors();
+  EXPECT_TRUE(has_checkpoint("early", 96));
+}
+
 TEST_F(Train, SaysWhatIsWrongOnce) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"optimizer.lrr=1"}, "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},

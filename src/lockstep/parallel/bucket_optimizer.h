@@ -35,7 +35,8 @@ class BucketOptimizer {
   /// Counts a step in which weights stay as they are.
   void skip_step() noexcept { ++steps_; }
 
-  /// Steps taken before this, of a run that is resumed.
+  /// Taken so far; set for a run that is resumed.
+  std::int64_t steps() const noexcept { return steps_; }
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
   /// What is remembered, by "exp_avg/PARAMETER", shaped as the parameter: views, to be saved or loaded.
   Parameters states() const;

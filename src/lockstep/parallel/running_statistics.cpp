@@ -13,15 +13,24 @@ RunningStatistics::RunningStatistics(Parameters buffers, comm::Communicator& gro
 }
 
 void RunningStatistics::begin_shard(int number) {
+  if (number == 0) {
+    remember();
+  } else {
+    go_back();
+  }
+}
+
+void RunningStatistics::remember() {
   const at::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (number == 0) {
-      if (before_.size() <= i) before_.emplace_back(buffers_[i].tensor.clone());
-      before_[i].copy_(buffers_[i].tensor);
-    } else {
-      buffers_[i].tensor.copy_(before_[i]);
-    }
+    if (before_.size() <= i) before_.emplace_back(buffers_[i].tensor.clone());
+    before_[i].copy_(buffers_[i].tensor);
   }
+}
+
+void RunningStatistics::go_back() {
+  const at::NoGradGuard no_gradients;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].tensor.copy_(before_[i]);
 }
 
 void RunningStatistics::end_shard(int number, int count) {

@@ -23,6 +23,9 @@ class RunningStatistics {
   /// Around forward of shard `number` of this rank, from 0 on.
   void begin_shard(int number);
   void end_shard(int number, int count);
+  /// Buffers as they are now, and back to them, for a step that is not taken. begin_shard(0) remembers too.
+  void remember();
+  void go_back();
   /// After the last one; `shards` is their number on all ranks.
   void finish(int shards);
   /// Without shards every rank goes its own way; those of rank 0 are what is tested and saved.

@@ -87,15 +87,8 @@ bool CheckpointSaver::complete(const std::vector<std::string>& parts) {
 }
 
 void CheckpointSaver::judge(std::int64_t step, const Figures& figures) {
-  const auto found = std::find_if(figures.begin(), figures.end(),
-                                  [this](const auto& figure) { return figure.first == settings_.best_by; });
-  if (found == figures.end()) {
-    fail(Fault::Usage,
-         fmt::format("checkpoints.best_by = \"{}\": the validation has no such figure", settings_.best_by));
-  }
-  // Of losses the lowest is best, of everything else the highest.
-  const bool low = settings_.best_by == "loss" || settings_.best_by == "perplexity";
-  judged_[step] = low ? found->second : -found->second;
+  const double figure = figure_named(settings_.best_by, figures, "checkpoints.best_by");
+  judged_[step] = is_better_low(settings_.best_by) ? figure : -figure;
 }
 
 void CheckpointSaver::prune() {

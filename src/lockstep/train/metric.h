@@ -20,6 +20,11 @@ namespace lockstep::train {
 /// By name, as they are shown.
 using Figures = std::vector<std::pair<std::string, double>>;
 
+/// Of losses the lowest is best, of everything else the highest.
+bool is_better_low(const std::string& figure);
+/// Fault::Usage, naming the key of the recipe that asks for it, if there is none of that name.
+double figure_named(const std::string& name, const Figures& figures, const std::string& key);
+
 class Metric {
  public:
   virtual ~Metric() = default;

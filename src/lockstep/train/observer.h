@@ -18,6 +18,7 @@ struct RunInfo {
   std::int64_t samples = 0;     // of an epoch
   std::int64_t batch = 0;       // of all ranks
   std::int64_t parameters = 0;  // numbers that are trained
+  bool validates = false;       // after every epoch
 };
 
 /// After a step; sums are over all ranks.
@@ -27,6 +28,7 @@ struct StepReport {
   std::int64_t samples = 0;  // of this step
   double loss = 0;           // mean
   double lr = 0;
+  bool skipped = false;  // the weights did not change
   double seconds = 0;
   // Of this rank, since the start of the run: seconds of steps, and of them waiting for other ranks and for data.
   double run_s = 0;

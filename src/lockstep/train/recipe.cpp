@@ -88,6 +88,12 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.clip_norm = recipe.get("clip_norm", settings.clip_norm);
   settings.clip_value = recipe.get("clip_value", settings.clip_value);
   settings.evaluation_batch = recipe.get("evaluation_batch", settings.evaluation_batch);
+  settings.precision = precision_named(recipe.get("precision", "float32"));
+  if (settings.precision != Precision::Fp16 && recipe.has("loss_scale")) {
+    fail(Fault::Usage, "loss_scale is of precision = \"fp16\": no other needs it");
+  }
+  settings.loss_scale.start = recipe.get("loss_scale.start", settings.loss_scale.start);
+  settings.loss_scale.grow_after = recipe.get("loss_scale.grow_after", settings.loss_scale.grow_after);
   const std::int64_t of_rank = recipe.get("batch_per_rank", 0);
   if (of_rank > 0 && recipe.has("batch"))
     fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one");
@@ -100,6 +106,7 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   checkpoints.keep_last = recipe.get("checkpoints.keep_last", checkpoints.keep_last);
   checkpoints.keep_best = recipe.get("checkpoints.keep_best", checkpoints.keep_best);
   checkpoints.best_by = recipe.get("checkpoints.best_by", checkpoints.best_by);
+  settings.callbacks = make_callbacks(recipe, "callbacks");
   settings.wall_time_s = recipe.get("wall_time_s", settings.wall_time_s);
   for (const auto& name : recipe.get("metrics", kind.metrics())) {
     settings.metrics.push_back(MetricRegistry::instance().at("metric", name)());

@@ -1,7 +1,5 @@
 #include "lockstep/train/step_board.h"
 
-#include <cmath>
-
 #include <ATen/ops/zeros.h>
 
 namespace lockstep::train {
@@ -15,13 +13,6 @@ void StepBoard::add(int number, const Score& score) {
   double* row = values_.mutable_data_ptr<double>() + 2 * (shards_.own.first + number);
   row[0] += score.loss.item<double>();
   row[1] += static_cast<double>(score.count);
-}
-
-int StepBoard::first_not_finite() const {
-  for (int shard = 0; shard < shards_.total; ++shard) {
-    if (!std::isfinite(values()[2 * shard])) return shard;
-  }
-  return -1;
 }
 
 double StepBoard::sum(int column) const {

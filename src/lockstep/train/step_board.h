@@ -33,8 +33,6 @@ class StepBoard {
   double own_count() const;
   bool stop() const { return count_of_flag(0) > 0; }
   bool all_written() const { return count_of_flag(1) == group_.size(); }
-  /// The first shard whose loss is no number; -1: there is none.
-  int first_not_finite() const;
 
  private:
   const double* values() const { return values_.const_data_ptr<double>(); }

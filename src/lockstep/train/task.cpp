@@ -14,4 +14,8 @@ data::Batch part_of(const data::Batch& batch, std::int64_t first, std::int64_t c
   return part;
 }
 
+at::Tensor for_loss(const at::Tensor& outputs) {
+  return at::isReducedFloatingType(outputs.scalar_type()) ? outputs.to(at::kFloat) : outputs;
+}
+
 }  // namespace lockstep::train

@@ -36,6 +36,9 @@ class Task {
 /// Some samples of a batch, without a copy.
 data::Batch part_of(const data::Batch& batch, std::int64_t first, std::int64_t count);
 
+/// What a model gave, as losses and metrics take it: half types become float32.
+at::Tensor for_loss(const at::Tensor& outputs);
+
 /// How the task sees the data: fields that it names in the table `key` of the recipe.
 class TaskKind {
  public:

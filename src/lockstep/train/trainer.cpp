@@ -1,7 +1,9 @@
 #include "lockstep/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -23,6 +25,7 @@
 #include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
+#include "lockstep/train/examination.h"
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
 #include "lockstep/train/stop_request.h"
@@ -95,14 +98,19 @@ data::Position position_of(const nlohmann::json& facts) {
   return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
+torch::nn::Module& converted(torch::nn::Module& model, Precision precision) {
+  convert_(model, precision);
+  return model;
+}
+
 /// One run: what fit() has made of its arguments, and the loop.
 class Run {
  public:
-  Run(comm::Communicator& group, const TrainerSettings& settings, std::vector<std::shared_ptr<Observer>>& observers,
-      Task& task, const TrainingData& data)
+  Run(comm::Communicator& group, const TrainerSettings& settings,
+      const std::vector<std::shared_ptr<Observer>>& observers, Task& task, const TrainingData& data)
       : group_(group),
         settings_(settings),
-        observers_(observers),
+        observers_(settings.callbacks.begin(), settings.callbacks.end()),
         task_(task),
         data_(data),
         shards_(shards_of(group, settings)),
@@ -110,7 +118,7 @@ class Run {
         samples_(order_->length()),
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
-        resumed_(resume(settings.checkpoints, group, task.model())),
+        resumed_(resume(settings.checkpoints, group, converted(task.model(), settings.precision))),
         engine_(parallel::parameters_of(task.model()), group,
                 {.sparse = parallel::sparse_parameters_of(task.model()),
                  .wire = settings.wire ? settings.wire() : nullptr,
@@ -126,16 +134,19 @@ class Run {
                  .start = position_of(resumed_.facts)}) {
     if (settings.exact) at::set_num_threads(1);
     if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group);
+    observers_.insert(observers_.end(), observers.begin(), observers.end());
+    if (settings.precision == Precision::Fp16) scaler_.emplace(settings.loss_scale);
   }
 
   RunResult go() {
     start();
-    while (step_ < length_.steps && !result_.stopped) {
+    while (!at_end()) {
       const data::Batch* batch = loader_.next();
       if (batch == nullptr) continue;  // an epoch has ended
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
       if (last_of_epoch) end_epoch();
+      hear_callbacks();
       look_after_checkpoints(last_of_epoch);
     }
     average();
@@ -153,10 +164,47 @@ class Run {
     if (!resumed_.facts.is_null()) {
       step_ = resumed_.facts.at("step").get<std::int64_t>();
       schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
+      if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
     }
-    RunInfo info{length_, step_, samples_, settings_.batch, 0};
+    for (const auto& callback : settings_.callbacks) {
+      callback->attach(task_.model());
+      if (settings_.local_steps > 0) check_local(*callback);
+      restore(*callback);
+    }
+    hear_callbacks();
+    RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
     for (const auto& observer : observers_) observer->on_start(info);
+  }
+
+  bool at_end() const { return step_ >= length_.steps || result_.stopped || !result_.ended_early.empty(); }
+
+  void hear_callbacks() {
+    for (const auto& callback : settings_.callbacks) {
+      const std::string why = callback->wants_end();
+      if (!why.empty() && result_.ended_early.empty()) result_.ended_early = callback->name() + ": " + why;
+    }
+  }
+
+  /// Between averages ranks have weights and gradients of their own, and would not do the same.
+  static void check_local(const Callback& callback) {
+    if (!callback.looks_at_gradients() && callback.tensors().empty()) return;
+    fail(Fault::Usage,
+         fmt::format("callbacks.{} does not go with local_steps: it looks at weights or gradients in every "
+                     "step, when ranks differ; leave out one of them",
+                     callback.name()));
+  }
+
+  /// One that the checkpoint does not know begins anew.
+  void restore(Callback& callback) {
+    const auto states =
+        resumed_.facts.is_null() ? nlohmann::json() : resumed_.facts.value("callbacks", nlohmann::json());
+    if (!states.contains(callback.name())) return;
+    callback.set_state(states.at(callback.name()));
+    const at::NoGradGuard no_gradients;
+    if (group_.rank() == 0) load_into(callback.tensors(), resumed_.tensors, callback.name() + "/");
+    for (const auto& parameter : callback.tensors())
+      group_.broadcast_(parameter.tensor, 0, {.name = "callback"}).wait();
   }
 
   void take_step(const data::Batch& batch) {
@@ -168,31 +216,34 @@ class Run {
     board_.share().wait();
     waited_s_ += seconds_since(done);
     if (settings_.exact) statistics_.finish(shards_.total);
-    check_finite(batch);
     const double lr = settings_.lr * schedule_->factor(step_);
     if (!optimizer_) {
       make_optimizer();
       if (batch.count() > 0) name_unused();
     }
-    // Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
-    const double count = settings_.local_steps > 0 ? board_.own_count() : board_.count();
-    if (count > 0) {
-      optimizer_->step(lr, clip_scale(static_cast<double>(batch.global_count) / count));
-    } else {
+    const double scale = gradient_scale(batch);
+    const bool overflows = scaler_ && half_overflows(batch);
+    const bool taken = !overflows && nobody_objects(batch);
+    if (taken && gradient_count() > 0) {
+      optimizer_->step(lr, clip_scale(scale));
+    } else if (taken) {
       optimizer_->skip_step();
     }
+    if (scaler_) scaler_->update(!overflows);
     ++step_;
-    if (settings_.local_steps > 0) note_local_step();
+    result_.skipped += taken ? 0 : 1;
+    if (settings_.local_steps > 0) note_local_step(taken);
     result_.loss = board_.loss() / board_.count();
-    const StepReport report{
-        step_,     batch.epoch,       batch.global_count, result_.loss, lr, seconds_since(begin), seconds_since(begun_),
-        waited_s_, loader_.waited_s()};
+    const StepReport report{step_,  batch.epoch,          batch.global_count,    result_.loss, lr,
+                            !taken, seconds_since(begin), seconds_since(begun_), waited_s_,    loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
-  void note_local_step() {
-    own_since_average_ += board_.own_count();
-    all_since_average_ += board_.count();
+  void note_local_step(bool taken) {
+    if (taken) {
+      own_since_average_ += board_.own_count();
+      all_since_average_ += board_.count();
+    }
     if (step_ % settings_.local_steps == 0) average();
   }
 
@@ -203,6 +254,71 @@ class Run {
     engine_.average_weights(share);
     if (settings_.average_states) optimizer_->average_states(group_, share);
     own_since_average_ = all_since_average_ = 0;
+  }
+
+  /// Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
+  double gradient_scale(const data::Batch& batch) const {
+    return static_cast<double>(batch.global_count) / gradient_count() / loss_scale();
+  }
+  /// What gradients are of: all ranks' samples, or with local steps this one's, which may have none.
+  double gradient_count() const { return settings_.local_steps > 0 ? board_.own_count() : board_.count(); }
+  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+
+  // Whether the optimiser may take the gradients all ranks find alike, as they look at the same sums.
+
+  bool half_overflows(const data::Batch& batch) {
+    // A loss that is no number would be so at any scale.
+    if (!std::isfinite(board_.loss()) || gradients_are_finite()) return false;
+    if (scaler_->exhausted()) {
+      give_up(fmt::format("gradients are not finite at a loss scale as low as {}", scaler_->scale()), batch);
+    }
+    return true;
+  }
+
+  bool nobody_objects(const data::Batch& batch) {
+    StepFindings findings{step_ + 1, board_.loss() / board_.count(), 0};
+    for (const auto& callback : settings_.callbacks) {
+      if (callback->looks_at_gradients()) findings.gradient_norm = gradient_scale(batch) * gradient_norm();
+      const auto [what, why] = callback->judge(findings);
+      if (what == Verdict::Do::Fail) give_up(why, batch);
+      if (what == Verdict::Do::Skip) {
+        if (!why.empty()) skip_loudly(why, batch);
+        statistics_.go_back();
+        return false;
+      }
+    }
+    if (!std::isfinite(findings.loss)) give_up("the loss is not finite", batch);
+    return true;
+  }
+
+  [[noreturn]] void give_up(const std::string& why, const data::Batch& batch) {
+    fail(Fault::Data, blame(why, batch) + "; lower optimizer.lr, set clip_norm or mend the data");
+  }
+
+  void skip_loudly(const std::string& why, const data::Batch& batch) {
+    const std::string text = blame(why, batch);
+    if (group_.rank() == 0) log().warn("a step is skipped: {}", text);
+  }
+
+  /// Before the weights are spoilt.
+  std::string blame(const std::string& why, const data::Batch& batch) {
+    const auto again = [&](int number) {
+      double loss = 0;
+      work_through(batch, number, false, [&](const Score& score) { loss += score.loss.item<double>(); });
+      return loss;
+    };
+    return fmt::format("{} in step {} (epoch {}, samples {} to {} of its order); {}", why, step_ + 1, batch.epoch,
+                       batch.position, batch.position + batch.global_count - 1,
+                       examine({batch, shards_, settings_.exact, gradient_scale(batch), again}, engine_, group_));
+  }
+
+  bool gradients_are_finite() const {
+    const at::NoGradGuard no_gradients;
+    const auto& buckets = engine_.buckets().all();
+    return std::all_of(buckets.begin(), buckets.end(), [](const parallel::Bucket& bucket) {
+      constexpr double kLargest = std::numeric_limits<double>::infinity();
+      return std::isfinite(bucket.gradients.norm(kLargest).item<double>());
+    });
   }
 
   void name_unused() const {
@@ -216,7 +332,7 @@ class Run {
     optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups);
     if (resumed_.facts.is_null()) return;
     const at::NoGradGuard no_gradients;
-    optimizer_->set_steps(step_);
+    optimizer_->set_steps(resumed_.facts.value("optimizer_steps", step_));
     if (group_.rank() == 0) load_into(optimizer_->states(), resumed_.tensors, kOptimizer);
     resumed_.tensors.clear();
     optimizer_->broadcast_states(group_);
@@ -229,18 +345,23 @@ class Run {
                     {"epoch", position.epoch},
                     {"sample", position.sample},
                     {"seed", settings_.seed},
-                    {"schedule", schedule_->state()}},
+                    {"schedule", schedule_->state()},
+                    {"optimizer_steps", optimizer_->steps()}},
                    parallel::parameters_of(task_.model())};
+    if (scaler_) now.facts["loss_scale"] = scaler_->state();
     for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));
     for (auto& [name, tensor] : optimizer_->states()) now.tensors.push_back({kOptimizer + name, tensor});
+    for (const auto& callback : settings_.callbacks) {
+      now.facts["callbacks"][callback->name()] = callback->state();
+      for (auto& [name, tensor] : callback->tensors()) now.tensors.push_back({callback->name() + "/" + name, tensor});
+    }
     return now;
   }
 
   void look_after_checkpoints(bool end_of_epoch) {
     if (saver_.under_way() && board_.all_written()) last_is_saved(saver_.finish());
-    result_.stopped = board_.stop() && step_ < length_.steps;
-    const bool last = step_ == length_.steps || result_.stopped;
-    if (!saver_.wanted() || !(last || saver_.wanted_after(step_, end_of_epoch))) return;
+    result_.stopped = board_.stop() && !at_end();
+    if (!saver_.wanted() || !(at_end() || saver_.wanted_after(step_, end_of_epoch))) return;
     if (!settings_.exact) statistics_.take_from_first_rank();
     average();
     if (settings_.local_steps > 0 && !settings_.average_states) optimizer_->average_states(group_, 1.0 / group_.size());
@@ -249,7 +370,7 @@ class Run {
 
   /// A run that ends without its last checkpoint has not done what it was asked for.
   void last_is_saved(bool saved) const {
-    if (saved || !(result_.stopped || step_ == length_.steps)) return;
+    if (saved || !at_end()) return;
     fail(Fault::Io,
          fmt::format("the last checkpoint, of step {}, is not written; make room in {} and resume from the one before",
                      step_, settings_.checkpoints.folder));
@@ -261,25 +382,38 @@ class Run {
     if (stop_.made() || late) board_.ask_to_stop();
     if (saver_.written()) board_.say_written();
     engine_.drop_gradients();
+    if (!settings_.callbacks.empty()) statistics_.remember();
     for (int shard = 0; shard < shards_.own.count; ++shard) {
       if (settings_.exact) {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
-      const auto [first, last] = shards_.range(batch, shard);
-      for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
-        const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
-        const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
-        engine_.reduce_in_backward(piece + 1 == settings_.accumulate);
-        // Where layers meet those of other ranks, even a rank without samples must come.
-        if (from == to && !settings_.sync_batch_norm) continue;
-        parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + shard};
-        const Score score = task_.score(piece_of(batch, from, to));
-        board_.add(shard, score);
-        (score.loss / static_cast<double>(batch.global_count)).backward();
-      }
+      work_through(batch, shard, true, [&](const Score& score) { board_.add(shard, score); });
       if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
     }
+  }
+
+  /// Forward and backward of this rank's shard `number`, piece by piece; with the last one its gradients may travel.
+  void work_through(const data::Batch& batch, int number, bool reduce, const std::function<void(const Score&)>& note) {
+    const auto [first, last] = shards_.range(batch, number);
+    for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
+      const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
+      const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
+      engine_.reduce_in_backward(reduce && piece + 1 == settings_.accumulate);
+      // Where layers meet those of other ranks, even a rank without samples must come.
+      if (from == to && !settings_.sync_batch_norm) continue;
+      parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + number};
+      const Score score = score_of(batch, from, to);
+      note(score);
+      (score.loss / (static_cast<double>(batch.global_count) / loss_scale())).backward();
+    }
+  }
+
+  Score score_of(const data::Batch& batch, std::int64_t first, std::int64_t last) {
+    data::Batch piece = piece_of(batch, first, last);
+    convert_(piece, settings_.precision);
+    const Autocast autocast(settings_.precision, engine_.parameters().front().tensor.device().type());
+    return task_.score(piece);
   }
 
   data::Batch piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
@@ -289,17 +423,6 @@ class Run {
       for (auto& tensor : piece.tensors) tensor = tensor.clone();
     }
     return piece;
-  }
-
-  /// All ranks see the same losses, so all of them fail, before the weights are spoilt.
-  void check_finite(const data::Batch& batch) const {
-    const int shard = board_.first_not_finite();
-    if (shard < 0) return;
-    fail(Fault::Data,
-         fmt::format("the loss of {} {} is not finite in step {} (epoch {}, samples {} to {} of its order); "
-                     "lower optimizer.lr or set clip_norm",
-                     settings_.exact ? "shard" : "rank", shard, step_ + 1, batch.epoch, batch.position,
-                     batch.position + batch.global_count - 1));
   }
 
   /// By which gradients are to be multiplied, clipping included.
@@ -312,13 +435,18 @@ class Run {
       }
     }
     if (settings_.clip_norm <= 0) return scale;
+    const double norm = scale * gradient_norm();
+    return scale * std::min(1.0, settings_.clip_norm / (norm + 1e-6));
+  }
+
+  double gradient_norm() const {
+    const at::NoGradGuard no_gradients;
     double squares = 0;
     for (const auto& bucket : engine_.buckets().all()) {
       const auto norm = bucket.gradients.norm().item<double>();
       squares += norm * norm;
     }
-    const double norm = scale * std::sqrt(squares);
-    return scale * std::min(1.0, settings_.clip_norm / (norm + 1e-6));
+    return std::sqrt(squares);
   }
 
   void end_epoch() {
@@ -335,6 +463,7 @@ class Run {
     const profile::Span span("evaluate");
     const at::NoGradGuard no_gradients;
     if (!settings_.exact) statistics_.take_from_first_rank();
+    for (const auto& callback : settings_.callbacks) callback->before_evaluation();
     task_.model().eval();
     data::Loader loader(
         set, std::shared_ptr<const data::Order>(data::make_order("sequential", {.samples = set->size(), .seed = 0})),
@@ -347,7 +476,7 @@ class Run {
       for (int shard = 0; shard < shards_.own.count; ++shard) {
         const auto [first, last] = shards_.range(*batch, shard);
         if (first == last) continue;
-        const Score score = task_.score(piece_of(*batch, first, last));
+        const Score score = score_of(*batch, first, last);
         scores.add(shard, score);
         for (std::size_t number = 0; number < sums.size(); ++number) {
           const at::Tensor more = settings_.metrics[number]->sums(score);
@@ -364,6 +493,7 @@ class Run {
       }
     }
     task_.model().train();
+    for (const auto& callback : settings_.callbacks) callback->after_evaluation();
     for (const auto& observer : observers_) observer->on_evaluation(evaluation);
     result_.evaluations.push_back(std::move(evaluation));
   }
@@ -380,7 +510,7 @@ class Run {
 
   comm::Communicator& group_;
   const TrainerSettings& settings_;
-  std::vector<std::shared_ptr<Observer>>& observers_;
+  std::vector<std::shared_ptr<Observer>> observers_;  // callbacks first
   Task& task_;
   const TrainingData& data_;
   Shards shards_;
@@ -396,6 +526,7 @@ class Run {
   StopRequest stop_;
   CheckpointSaver saver_;
   data::Loader loader_;
+  std::optional<LossScaler> scaler_;                    // of fp16
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
   std::int64_t step_ = 0;
   double waited_s_ = 0;  // for other ranks
@@ -420,6 +551,9 @@ void check(const TrainerSettings& settings) {
     fail(Fault::Usage,
          fmt::format("with local_steps no gradients travel, so there is nothing to {}; set local_steps = 0",
                      settings.exact ? "sum exactly (exact)" : "encode (wire)"));
+  }
+  if (settings.local_steps > 0 && settings.precision == Precision::Fp16) {
+    fail(Fault::Usage, "with local_steps ranks would not agree on the loss scale of fp16; set precision = \"bf16\"");
   }
   if (settings.sync_batch_norm && (settings.exact || settings.local_steps > 0)) {
     fail(Fault::Usage, fmt::format("sync_batch_norm needs all ranks in every layer, and {}; set one of them",

@@ -22,9 +22,12 @@
 #include "lockstep/data/order.h"
 #include "lockstep/parallel/bucket_optimizer.h"
 #include "lockstep/parallel/wire.h"
+#include "lockstep/train/callback.h"
 #include "lockstep/train/checkpoint_saver.h"
+#include "lockstep/train/loss_scaler.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/observer.h"
+#include "lockstep/train/precision.h"
 #include "lockstep/train/schedule.h"
 #include "lockstep/train/task.h"
 
@@ -44,6 +47,8 @@ struct TrainerSettings {
   std::uint64_t seed = 0;
   bool exact = false;
   int shards = 16;  // of exact mode, a power of two and at least as many as ranks
+  Precision precision = Precision::Float32;
+  LossScaleSettings loss_scale = {};  // of fp16
   double lr = 0.01;
   double clip_norm = 0;   // above 0: gradients of a larger norm are scaled down to it
   double clip_value = 0;  // above 0: no element of a gradient is larger
@@ -52,6 +57,7 @@ struct TrainerSettings {
   std::function<std::unique_ptr<Schedule>(const RunLength&)> schedule = {};  // none: constant
   std::function<std::unique_ptr<parallel::Wire>()> wire = {};                // none: gradients travel as they are
   std::vector<std::shared_ptr<const Metric>> metrics = {};
+  std::vector<std::shared_ptr<Callback>> callbacks = {};  // of one run
   CheckpointSettings checkpoints = {};
   double wall_time_s = 0;  // above 0: save and stop when so much has passed
 };
@@ -67,8 +73,10 @@ struct TrainingData {
 
 struct RunResult {
   std::int64_t steps = 0;
-  double loss = 0;       // of the last step
-  bool stopped = false;  // saved on request, to be resumed
+  std::int64_t skipped = 0;  // of them, by which the weights did not change
+  double loss = 0;           // of the last step
+  bool stopped = false;      // saved on request, to be resumed
+  std::string ended_early;   // why a callback ended it; "": none did
   std::vector<Evaluation> evaluations;
 };
 

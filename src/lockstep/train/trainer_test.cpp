@@ -12,17 +12,19 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
-#include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/error.h"
 #include "lockstep/data/open.h"
 #include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/linear.h"
+#include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
+#include "lockstep/train/testing.h"
 
 namespace lockstep::train {
 namespace {
@@ -30,58 +32,17 @@ namespace {
 namespace fs = std::filesystem;
 using comm::Communicator;
 using comm::testing::on_ranks;
-
-constexpr const char kBlobs[] = R"(
-steps = 12
-batch = 20
-exact = true
-shards = 8
-[data]
-train = "blobs:samples=130,dims=6,classes=3"
-test = "blobs:samples=50,dims=6,classes=3"
-[model]
-name = "mlp"
-hidden = [8, 8]
-dropout = 0.2
-[optimizer]
-name = "adam"
-lr = 0.01
-[schedule]
-name = "cosine"
-)";
-
-struct Outcome {
-  RunResult result;
-  std::string hash;
-};
-
-/// The recipe with settings laid over it, on so many ranks; what rank 0 has at the end.
-Outcome train(int ranks, const std::vector<std::string>& settings, const CheckpointSettings& checkpoints = {},
-              const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr,
-              const std::function<void(const std::string&)>& every_hash = {}) {
-  static std::mutex mutex;  // ranks are threads, and share torch's generator
-  Outcome outcome;
-  on_ranks({ranks}, [&](Communicator& group) {
-    Config recipe = Config::from_text(recipe_text);
-    for (const auto& setting : settings) recipe.set(setting);
-    std::unique_lock lock(mutex);
-    auto run = make_run(recipe, group);
-    lock.unlock();
-    run.settings.checkpoints = checkpoints;
-    Trainer trainer(group, run.settings);
-    if (observer && group.rank() == 0) trainer.add(observer);
-    auto result = trainer.fit(*run.task, run.data);
-    lock.lock();
-    if (every_hash) every_hash(hash_of(run.task->model()));
-    if (group.rank() == 0) outcome = {std::move(result), hash_of(run.task->model())};
-  });
-  return outcome;
-}
+using testing::kBlobs;
+using testing::train;
 
 /// Of all ranks at the end.
 std::set<std::string> hashes(int ranks, const std::vector<std::string>& settings) {
+  std::mutex mutex;
   std::set<std::string> result;
-  train(ranks, settings, {}, kBlobs, nullptr, [&result](const std::string& hash) { result.insert(hash); });
+  train(ranks, settings, {}, kBlobs, nullptr, nullptr, [&](const torch::nn::Module& model) {
+    const std::lock_guard lock(mutex);
+    result.insert(hash_of(model));
+  });
   return result;
 }
 
@@ -131,7 +92,7 @@ name = "sgd"
 lr = 0.5
 )";
 
-class SparseEmbedding : public testing::TestWithParam<std::vector<std::string>> {
+class SparseEmbedding : public ::testing::TestWithParam<std::vector<std::string>> {
  protected:
   static std::vector<std::string> settings(bool sparse, const std::vector<std::string>& more = {}) {
     std::vector<std::string> result = GetParam();
@@ -141,9 +102,9 @@ class SparseEmbedding : public testing::TestWithParam<std::vector<std::string>> 
   }
 };
 INSTANTIATE_TEST_SUITE_P(Models, SparseEmbedding,
-                         testing::Values(std::vector<std::string>{"model.name=lstm", "model.hidden=8"},
-                                         std::vector<std::string>{"model.name=gpt", "model.heads=2",
-                                                                  "model.tied=false"}));
+                         ::testing::Values(std::vector<std::string>{"model.name=lstm", "model.hidden=8"},
+                                           std::vector<std::string>{"model.name=gpt", "model.heads=2",
+                                                                    "model.tied=false"}));
 
 TEST_P(SparseEmbedding, TrainsAsADenseOne) {
   for (const int ranks : {1, 3, 8}) {  // of eight, one has no samples
@@ -253,15 +214,28 @@ TEST(LocalSteps, AreRefusedWhereNoGradientsTravel) {
   EXPECT_NE(refusal(2, {"local_steps=4"}).find("nothing to sum exactly"), std::string::npos);
   EXPECT_NE(refusal(2, {"local_steps=4", "exact=false", "wire.name=bf16"}).find("nothing to encode"),
             std::string::npos);
+  EXPECT_NE(refusal(2, {"local_steps=4", "exact=false", "precision=fp16"}).find("loss scale"), std::string::npos);
+  for (const std::string name : {"ema", "guard"}) {
+    EXPECT_NE(
+        refusal(2, {"local_steps=4", "exact=false", "callbacks." + name + "={}"}).find("does not go with local_steps"),
+        std::string::npos)
+        << name;
+  }
   EXPECT_NE(refusal(2, {"local_steps=-1", "exact=false"}).find("from 0 on"), std::string::npos);
 }
 
-class ExactMode : public testing::TestWithParam<std::vector<std::string>> {};
+class ExactMode : public ::testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, ExactMode,
-                         testing::Values(std::vector<std::string>{},
-                                         std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
-                                         std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
-                                         std::vector<std::string>{"batch=7"}));
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
+                                           std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
+                                           std::vector<std::string>{"batch=7"},
+                                           std::vector<std::string>{"precision=float64"},
+                                           std::vector<std::string>{"precision=bf16", "clip_norm=0.1"},
+                                           std::vector<std::string>{"precision=fp16", "loss_scale.grow_after=3"},
+                                           // Overflows at first.
+                                           std::vector<std::string>{"precision=fp16", "loss_scale.start=1048576",
+                                                                    "clip_value=0.01", "accumulate=2"}));
 
 TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
   const auto alone = train(1, GetParam());
@@ -299,18 +273,126 @@ TEST(Recipe, NamesAKeyThatIsNone) {
   EXPECT_NE(message("data.train=''").find("names no data"), std::string::npos);
 }
 
-TEST(Training, SaysWhereALossIsNotFinite) {
-  try {
-    train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", "exact=false"});
-    FAIL() << "nobody noticed";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.message()).find("is not finite in step"), std::string::npos) << error.message();
+TEST(Precision, IsTheRecipes) {
+  const auto loss = [](const std::string& setting) {
+    return train(2, {setting, "exact=false", "model.dropout=0", "steps=40"}).result.loss;
+  };
+  const double whole = loss("precision=float32");
+  EXPECT_NEAR(loss("precision=float64"), whole, 1e-4 * whole);
+  EXPECT_NE(loss("precision=float64"), whole);
+  for (const char* half : {"precision=bf16", "precision=fp16"}) {
+    EXPECT_NE(loss(half), whole) << half;
+    EXPECT_NEAR(loss(half), whole, 0.1 * whole) << half;
   }
 }
 
-class Checkpoints : public testing::Test {
+/// What the model holds at the end.
+TEST(Precision, Float64IsEverywhere) {
+  on_ranks({1}, [](Communicator& group) {
+    Config recipe = Config::from_text(kBlobs);
+    recipe.set("precision=float64");
+    auto run = make_run(recipe, group);
+    Trainer(group, run.settings).fit(*run.task, run.data);
+    for (const auto& [name, tensor] : parallel::parameters_of(run.task->model())) {
+      EXPECT_EQ(tensor.scalar_type(), at::kDouble) << name;
+      EXPECT_FALSE(at::equal(tensor, tensor.to(at::kFloat).to(at::kDouble))) << name;
+    }
+  });
+}
+
+// Scaling by powers of two does not round, but where it saves what would vanish in half.
+TEST(Precision, LossScalingLeavesTheStepAsItIs) {
+  const std::vector<std::string> sgd = {"precision=fp16", "optimizer.name=sgd", "steps=5", "clip_norm=0.05"};
+  auto with = [&](const std::string& setting) {
+    auto settings = sgd;
+    settings.push_back(setting);
+    return train(2, settings);
+  };
+  const auto one = with("loss_scale.start=4096"), other = with("loss_scale.start=16384");
+  EXPECT_EQ(one.result.skipped, 0);
+  EXPECT_EQ(other.result.skipped, 0);
+  EXPECT_NEAR(one.result.loss, other.result.loss, 1e-3);
+}
+
+TEST(Precision, StepsThatOverflowAreSkippedOnAllRanks) {
+  const std::string start = "loss_scale.start=" + std::to_string(std::int64_t{1} << 34);
+  // No step is taken while it overflows: the weights are those of the start.
+  const auto untouched = train(2, {"precision=fp16", start, "steps=3"});
+  EXPECT_EQ(untouched.result.skipped, 3);
+  EXPECT_EQ(train(2, {"precision=fp16", start, "steps=2"}).hash, untouched.hash);
+  const auto later = train(2, {"precision=fp16", start, "steps=100", "model.dropout=0"});
+  EXPECT_GT(later.result.skipped, 10);
+  EXPECT_LT(later.result.skipped, 40);
+  EXPECT_LT(later.result.loss, 0.9);
+}
+
+TEST(Precision, SaysWhatItIs) {
+  const auto message = [](const std::vector<std::string>& settings) -> std::string {
+    try {
+      train(1, settings);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message({"precision=half"}).find("\"float32\", \"float64\", \"bf16\" or \"fp16\""), std::string::npos);
+  EXPECT_NE(message({"loss_scale.start=8"}).find("is of precision = \"fp16\""), std::string::npos);
+  EXPECT_NE(message({"precision=fp16", "loss_scale.start=1000"}).find("power of two"), std::string::npos);
+}
+
+// Convolutions, norms, recurrence and attention: what one process gets in a precision any ranks get.
+struct PrecisionCase {
+  const char* name;
+  std::string recipe;
+  std::vector<int> ranks;
+};
+
+TEST(Precision, IsForModelsOfEveryKind) {
+  const std::string images = "exact = true\n[data]\ntransforms = ['normalise image']\ntrain = 'images:samples=32,";
+  const std::string tokens =
+      "steps = 2\nbatch = 8\nshards = 4\nexact = true\n[data]\ntrain = 'tokens:samples=32,length=9,vocabulary=11'\n"
+      "[task]\nname = 'next_token'\nvocabulary = 11\n[model]\ndropout = 0.1\n";
+  const PrecisionCase cases[] = {
+      {"mnist_cnn",
+       "steps = 2\nbatch = 8\nshards = 4\n" + images + "size=28,channels=1,classes=3'\n[model]\nname = 'mnist_cnn'",
+       {2, 3}},
+      // Of eleven million weights, so a step of few samples.
+      {"resnet18",
+       "steps = 1\nbatch = 4\nshards = 2\n" + images + "size=8,channels=3,classes=3'\n[model]\nname = 'resnet18'",
+       {2}},
+      {"lstm", tokens + "name = 'lstm'\nwidth = 8\nhidden = 8", {2, 3}},
+      {"gpt", tokens + "name = 'gpt'\nwidth = 16\nlayers = 2\nheads = 2", {2, 3}},
+  };
+  for (const auto& [name, recipe, more] : cases) {
+    std::set<std::string> hashes;
+    for (const char* precision : {"precision=float32", "precision=float64", "precision=bf16", "precision=fp16"}) {
+      const auto alone = train(1, {precision}, {}, recipe);
+      EXPECT_TRUE(std::isfinite(alone.result.loss)) << name << ", " << precision;
+      EXPECT_TRUE(hashes.insert(alone.hash).second) << name << ", " << precision;
+      for (const int ranks : more) {
+        EXPECT_EQ(train(ranks, {precision}, {}, recipe).hash, alone.hash) << name << ", " << precision << ", " << ranks;
+      }
+    }
+  }
+}
+
+TEST(Training, SaysWhereALossIsNotFinite) {
+  for (const char* exact : {"exact=false", "exact=true"}) {
+    try {
+      train(2, {"optimizer.name=sgd", "optimizer.lr=1e30", exact});
+      FAIL() << "nobody noticed";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("the loss is not finite in step"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("rank 0"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("is that of layers.2."), std::string::npos) << error.message();
+    }
+  }
+}
+
+class Checkpoints : public ::testing::Test {
  protected:
-  Checkpoints() : folder_((fs::path(testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
+  Checkpoints() : folder_((fs::path(::testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
   ~Checkpoints() override { fs::remove_all(folder_); }
   CheckpointSettings settings(bool resume, std::int64_t every = 4) const {
     return {.folder = folder_, .every_steps = every, .resume = resume};
@@ -351,6 +433,21 @@ TEST_F(Checkpoints, HoldWhatIsRememberedOfRows) {
   const auto whole = train(3, run, settings(false, 5), kTokens);
   fs::remove_all(folder_ + "/0000000012");
   EXPECT_EQ(train(3, run, settings(true, 5), kTokens).hash, whole.hash);
+}
+
+TEST_F(Checkpoints, HoldTheLossScale) {
+  // Until step 9 some steps are skipped, so that the optimiser has taken fewer than the schedule.
+  const std::vector<std::string> half = {"precision=fp16", "loss_scale.start=4194304", "loss_scale.grow_after=3"};
+  const auto whole = train(2, half);
+  EXPECT_GT(whole.result.skipped, 0);
+  EXPECT_LT(whole.result.skipped, 9);
+  train(1, half, settings(false, 9));
+  fs::remove_all(folder_ + "/0000000012");
+  const auto facts = CheckpointFolder(folder_).newest()->facts;
+  EXPECT_LT(facts.at("optimizer_steps").get<int>(), 9);
+  const auto resumed = train(3, half, settings(true));
+  EXPECT_EQ(resumed.hash, whole.hash);
+  EXPECT_EQ(resumed.result.loss, whole.result.loss);
 }
 
 TEST_F(Checkpoints, AreKeptByNumber) {

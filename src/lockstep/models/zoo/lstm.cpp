@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/lstm.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/embedding.h>
@@ -39,6 +40,8 @@ class LstmLayers : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& input) {  // [batch, time, inputs]
     const at::Tensor start = at::zeros({1, input.size(0), hidden_}, input.options());
     at::Tensor values = input;
+    // Under autocast too: oneDNN trains an LSTM in half on a few processors only.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       if (layer > 0) values = dropout_(values);
       values = std::get<0>(at::lstm(values, {start, start}, layers_[layer], true, 1, 0, is_training(), false, true));

@@ -29,7 +29,7 @@ class Classification final : public TaskKind {
   }
 
   Score score(models::Model& model, const data::Batch& batch) const override {
-    const at::Tensor outputs = model.forward(batch.tensors[place_of_input(batch.schema)]);
+    const at::Tensor outputs = for_loss(model.forward(batch.tensors[place_of_input(batch.schema)]));
     const at::Tensor targets = batch[target_].flatten().to(at::kLong);
     return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, -100, smoothing_), targets.numel(),
             outputs.detach(), targets};

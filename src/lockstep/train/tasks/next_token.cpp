@@ -27,7 +27,7 @@ class NextToken final : public TaskKind {
   Score score(models::Model& model, const data::Batch& batch) const override {
     const at::Tensor tokens = batch.tensors[place(batch.schema)].to(at::kLong);  // [batch, time + 1]
     const std::int64_t time = tokens.size(1) - 1;
-    const at::Tensor outputs = model.forward(tokens.narrow(1, 0, time)).flatten(0, 1);
+    const at::Tensor outputs = for_loss(model.forward(tokens.narrow(1, 0, time))).flatten(0, 1);
     const at::Tensor targets = tokens.narrow(1, 1, time).flatten();
     return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
             targets};
