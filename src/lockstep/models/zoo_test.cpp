@@ -153,6 +153,7 @@ TEST(Zoo, SaysWhatAModelCannotTake) {
   EXPECT_NE(message("mnist_cnn", "", {{28, 28}, 10}).find("not [28, 28]"), std::string::npos);
   EXPECT_NE(message("alexnet", "", {{3, 32, 32}, 10}).find("at least 63 x 63"), std::string::npos);
   EXPECT_NE(message("resnet18", "stem = 'tiny'", {{3, 32, 32}, 10}).find("not \"tiny\""), std::string::npos);
+  EXPECT_NE(message("resnet18", "width = 0", {{3, 32, 32}, 10}).find("model.width = 0"), std::string::npos);
   EXPECT_NE(message("gpt", "width = 30", {{8}, 10}).find("heads divide the width"), std::string::npos);
   EXPECT_NE(message("gpt", "sparse_embedding = true", {{8}, 10}).find("set model.tied = false"), std::string::npos);
   EXPECT_NE(message("lstm", "layers = 0", {{8}, 10}).find("layers 0"), std::string::npos);

@@ -116,6 +116,16 @@ TEST_P(SparseEmbedding, TrainsAsADenseOne) {
   }
 }
 
+TEST_P(SparseEmbedding, IsLookedAtWhenAStepIsBad) {
+  try {
+    train(2, settings(true, {"optimizer.lr=1e30"}), {}, kTokens);
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Data) << error.message();
+    EXPECT_NE(std::string(error.message()).find("not finite"), std::string::npos) << error.message();
+  }
+}
+
 TEST_P(SparseEmbedding, IsRefusedByExactModeAndByMomentum) {
   EXPECT_NE(refusal(2, settings(true, {"exact=true"}), kTokens).find("set exact = false"), std::string::npos);
   EXPECT_NE(refusal(2, settings(true, {"optimizer.momentum=0.9"}), kTokens).find("without momentum"),
