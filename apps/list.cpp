@@ -16,6 +16,7 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/models/model.h"
 #include "lockstep/parallel/optimizer.h"
+#include "lockstep/parallel/wire.h"
 #include "lockstep/train/callback.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/schedule.h"
@@ -48,6 +49,7 @@ std::vector<Entry> all_entries() {
   add_all<models::ModelRegistry>(entries, "model");
   add_all<train::TaskRegistry>(entries, "task");
   add_all<parallel::OptimizerRegistry>(entries, "optimizer");
+  add_all<parallel::WireRegistry>(entries, "wire");
   add_all<train::ScheduleRegistry>(entries, "schedule");
   add_all<train::MetricRegistry>(entries, "metric");
   add_all<train::CallbackRegistry>(entries, "callback");

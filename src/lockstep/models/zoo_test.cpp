@@ -38,6 +38,10 @@ const Case kCases[] = {
      "width = 32\nlayers = 2\nheads = 4\ndropout = 0.1",
      {{12}, 50},
      50 * 32 + 12 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64},
+    {"gpt",
+     "width = 32\nlayers = 2\nheads = 4\ntied = false\nsparse_embedding = true",
+     {{12}, 50},
+     2 * 50 * 32 + 12 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64},
 };
 
 std::unique_ptr<Model> make(const Case& one, std::uint64_t seed) {
@@ -55,7 +59,7 @@ torch::Tensor input_of(const Case& one) {
 
 class Zoo : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Models, Zoo, testing::ValuesIn(kCases),
-                         [](const auto& one) { return std::string(one.param.name); });
+                         [](const auto& one) { return one.param.name + std::to_string(one.index); });
 
 TEST_P(Zoo, HasTheShapesOfPyTorch) {
   const auto model = make(GetParam(), 1);
@@ -149,7 +153,9 @@ TEST(Zoo, SaysWhatAModelCannotTake) {
   EXPECT_NE(message("mnist_cnn", "", {{28, 28}, 10}).find("not [28, 28]"), std::string::npos);
   EXPECT_NE(message("alexnet", "", {{3, 32, 32}, 10}).find("at least 63 x 63"), std::string::npos);
   EXPECT_NE(message("resnet18", "stem = 'tiny'", {{3, 32, 32}, 10}).find("not \"tiny\""), std::string::npos);
+  EXPECT_NE(message("resnet18", "width = 0", {{3, 32, 32}, 10}).find("model.width = 0"), std::string::npos);
   EXPECT_NE(message("gpt", "width = 30", {{8}, 10}).find("heads divide the width"), std::string::npos);
+  EXPECT_NE(message("gpt", "sparse_embedding = true", {{8}, 10}).find("set model.tied = false"), std::string::npos);
   EXPECT_NE(message("lstm", "layers = 0", {{8}, 10}).find("layers 0"), std::string::npos);
   EXPECT_NE(message("mlp", "hidden = [0]", {{8}, 10}).find("from 1 on"), std::string::npos);
   EXPECT_NE(message("mlp", "dropout = 1.5", {{8}, 10}).find("dropout of 1.5"), std::string::npos);

@@ -75,6 +75,7 @@ void BucketOptimizer::cut(const Parameters& parameters) {
     auto& stretches = stretches_.emplace_back();
     for (const std::size_t number : bucket.parameters) {
       const Place& place = buckets_.place(number);
+      if (buckets_.sparse(number)) check_sparse(parameters[number], groups_[group_of[number]]);
       const bool same = optimizer_->elementwise() && !stretches.empty() && stretches.back().group == group_of[number];
       // Over the zeros between two parameters an optimiser may well walk.
       if (same) {
@@ -86,12 +87,35 @@ void BucketOptimizer::cut(const Parameters& parameters) {
   }
 }
 
+void BucketOptimizer::check_sparse(const Parameter& parameter, const ParameterGroup& group) const {
+  if (!optimizer_->sparse()) {
+    fail(Fault::Usage, fmt::format("'{}' has sparse gradients, and this optimizer steps all weights or none: use sgd "
+                                   "without momentum, adagrad, adam or adamw, or a dense embedding "
+                                   "(model.sparse_embedding = false)",
+                                   parameter.name));
+  }
+  if (group.weight_decay != 0) {
+    fail(Fault::Usage,
+         fmt::format("'{0}' has sparse gradients, so most of it would not decay: set optimizer.no_decay = "
+                     "[\"{0}\"], or use a dense embedding (model.sparse_embedding = false)",
+                     parameter.name));
+  }
+}
+
 void BucketOptimizer::step(double lr, double gradient_scale) {
   begin_step(lr);
   for (std::size_t bucket = 0; bucket < owned_.size(); ++bucket) {
+    const at::Tensor &gradients = buckets_.all()[bucket].gradients, &rows = buckets_.all()[bucket].rows;
+    if (rows.defined()) {
+      const std::int64_t count = rows.numel(), width = count == 0 ? 0 : gradients.numel() / count;
+      for (std::int64_t i = 0; i < count; ++i) {
+        step_part(bucket, rows.const_data_ptr<std::int64_t>()[i] * width, width, element(gradients, i * width),
+                  gradient_scale);
+      }
+      continue;
+    }
     for (const auto& slice : owned_[bucket]) {
-      step_part(bucket, slice.begin, slice.count(), element(buckets_.all()[bucket].gradients, slice.begin),
-                gradient_scale);
+      step_part(bucket, slice.begin, slice.count(), element(gradients, slice.begin), gradient_scale);
     }
   }
 }
@@ -170,6 +194,14 @@ void BucketOptimizer::load_states(const std::function<void(const Parameters&)>& 
       ranks_.broadcast_(whole, 0, {.name = "optimizer"}).wait();
       for_each_slice(owned_[bucket], whole, states_[bucket][number],
                      [](const at::Tensor& part, at::Tensor state) { state.copy_(part); });
+    }
+  }
+}
+
+void BucketOptimizer::average_states(double share) {
+  for (const auto& states : states_) {
+    for (const auto& state : states) {
+      ranks_.all_reduce_(state.mul_(share), comm::ReduceOp::Sum, {.name = "optimizer"}).wait();
     }
   }
 }

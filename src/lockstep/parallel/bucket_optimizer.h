@@ -42,6 +42,8 @@ class BucketOptimizer {
   void begin_step(double lr) noexcept;
   void step_part(std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients,
                  double gradient_scale);
+  /// Counts a step in which weights stay as they are.
+  void skip_step() noexcept { ++steps_; }
 
   /// Taken so far; set for a run that is resumed.
   std::int64_t steps() const noexcept { return steps_; }
@@ -50,6 +52,8 @@ class BucketOptimizer {
   Parameters states() const;
   /// They become what `load` makes, on rank 0, of tensors like those of states(). A collective.
   void load_states(const std::function<void(const Parameters&)>& load);
+  /// They become the mean over ranks, in which this one's count by `share`; all shares add up to 1.
+  void average_states(double share);
 
  private:
   /// Neighbours of one group in a bucket.
@@ -61,6 +65,7 @@ class BucketOptimizer {
   void cut(const Parameters& parameters);
   /// A state of a whole bucket as tensors of its parameters.
   void add_views(Parameters& views, std::size_t bucket, std::size_t number, const at::Tensor& whole) const;
+  void check_sparse(const Parameter& parameter, const ParameterGroup& group) const;
 
   std::shared_ptr<const Optimizer> optimizer_;
   const Buckets& buckets_;

@@ -1,5 +1,6 @@
 #include "lockstep/parallel/buckets.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 
 namespace lockstep::parallel {
@@ -10,22 +11,26 @@ constexpr std::int64_t kAlignment = 64;  // bytes: no two parameters share a cac
 }  // namespace
 
 Buckets::Buckets(const Parameters& parameters, const std::vector<std::size_t>& order, BucketSizes sizes,
-                 comm::Communicator& group)
+                 comm::Communicator& group, const std::set<std::string>& sparse)
     : places_(parameters.size()) {
   for (const auto& parameter : parameters) shapes_.push_back(parameter.tensor.sizes().vec());
 
   std::vector<std::int64_t> elements;
   std::vector<at::ScalarType> types;
+  bool closed = true;  // what follows is in another bucket
   for (const std::size_t number : order) {
     const at::Tensor& tensor = parameters[number].tensor;
     const auto size = static_cast<std::int64_t>(tensor.element_size());
     const std::int64_t most = (buckets_.size() <= 1 ? sizes.first_bytes : sizes.bytes) / size;
-    if (buckets_.empty() || types.back() != tensor.scalar_type() ||
+    const bool alone = sparse.contains(parameters[number].name);
+    if (closed || alone || types.back() != tensor.scalar_type() ||
         (elements.back() > 0 && elements.back() + tensor.numel() > most)) {
       buckets_.emplace_back();
       elements.push_back(0);
       types.push_back(tensor.scalar_type());
     }
+    closed = alone;
+    if (alone) buckets_.back().rows = at::empty({0}, at::kLong);
     buckets_.back().parameters.push_back(number);
     places_[number] = {buckets_.size() - 1, elements.back(), tensor.numel()};
     const std::int64_t step = kAlignment / size;
@@ -33,7 +38,8 @@ Buckets::Buckets(const Parameters& parameters, const std::vector<std::size_t>& o
   }
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     buckets_[number].weights = group.empty({elements[number]}, types[number]).zero_();
-    buckets_[number].gradients = group.empty({elements[number]}, types[number]).zero_();
+    const std::int64_t of_gradients = buckets_[number].rows.defined() ? 0 : elements[number];
+    buckets_[number].gradients = group.empty({of_gradients}, types[number]).zero_();
   }
 }
 
@@ -43,6 +49,12 @@ at::Tensor Buckets::weight(std::size_t parameter) const {
 
 at::Tensor Buckets::gradient(std::size_t parameter) const {
   return view(buckets_[places_[parameter].bucket].gradients, parameter);
+}
+
+void Buckets::set_rows(std::size_t parameter, const at::Tensor& rows, const at::Tensor& values) {
+  Bucket& bucket = buckets_[places_[parameter].bucket];
+  bucket.rows = rows;
+  bucket.gradients = values.flatten();
 }
 
 at::Tensor Buckets::view(const at::Tensor& run, std::size_t parameter) const {

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -31,20 +33,27 @@ struct Bucket {
   at::Tensor weights;                   // [elements]; between parameters there may be zeros that nobody reads
   at::Tensor gradients;                 // the same elements
   std::vector<std::size_t> parameters;  // in their order in it
+  // Of a sparse parameter, which is alone in its bucket: the rows that there are gradients of, ascending; gradients are
+  // [rows · width]. Undefined: of all elements.
+  at::Tensor rows = {};
 };
 
 class Buckets {
  public:
   /// `order` holds the number of every parameter once: those that follow each other in it and are of one type
-  /// lie together. A parameter larger than a bucket has one of its own.
+  /// lie together. A parameter larger than a bucket has one of its own, and so has one of the names `sparse`, whose
+  /// gradients come as some of its rows.
   Buckets(const Parameters& parameters, const std::vector<std::size_t>& order, BucketSizes sizes,
-          comm::Communicator& group);
+          comm::Communicator& group, const std::set<std::string>& sparse = {});
 
   const std::vector<Bucket>& all() const noexcept { return buckets_; }
   const Place& place(std::size_t parameter) const noexcept { return places_[parameter]; }
   /// Shaped as the parameter.
   at::Tensor weight(std::size_t parameter) const;
   at::Tensor gradient(std::size_t parameter) const;
+  bool sparse(std::size_t parameter) const noexcept { return buckets_[places_[parameter].bucket].rows.defined(); }
+  /// Of a sparse parameter; `values` are [rows, width].
+  void set_rows(std::size_t parameter, const at::Tensor& rows, const at::Tensor& values);
 
  private:
   at::Tensor view(const at::Tensor& run, std::size_t parameter) const;

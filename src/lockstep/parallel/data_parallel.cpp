@@ -7,12 +7,14 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/sparse_coo_tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/parallel/gradient_sink.h"
+#include "lockstep/parallel/sparse_rows.h"
 #include "lockstep/parallel/tree_sum.h"
 #include "lockstep/profile/span.h"
 
@@ -42,11 +44,20 @@ class DataParallel::Engine {
  public:
   Engine(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options)
       : group_(group),
-        options_(options),
+        options_(std::move(options)),
         parameters_(trained(parameters)),
-        buckets_(parameters_, backwards(parameters_.size()), options.buckets, group),
+        buckets_(parameters_, backwards(parameters_.size()), options_.buckets, group, options_.sparse),
         arrivals_of_(parameters_.size()),
         expected_(parameters_.size(), 1) {
+    if (options_.wire && options_.op != comm::ReduceOp::Sum) {
+      fail(Fault::Usage, fmt::format("a wire sums gradients, and does not know '{}'", comm::name_of(options_.op)));
+    }
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      const auto& [name, tensor] = parameters_[number];
+      if (!buckets_.sparse(number) || tensor.dim() == 2) continue;
+      fail(Fault::Usage,
+           fmt::format("'{}' cannot have sparse gradients: it has {} dims, not rows", name, tensor.dim()));
+    }
     check_same_model();
     const at::NoGradGuard no_gradients;
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
@@ -65,6 +76,7 @@ class DataParallel::Engine {
   void reduce_in_backward(bool last) noexcept { last_ = last; }
 
   void begin_shard(int number, int count) {
+    refuse_sparse();
     if (number > 0) end_shard();
     drop_gradients();
     shard_ = static_cast<std::uint32_t>(number);
@@ -76,13 +88,15 @@ class DataParallel::Engine {
     const at::NoGradGuard no_gradients;
     lay_out();
     complete_gradients();
-    while (started_ < buckets_.all().size()) start_next();
+    while (!options_.local && started_ < buckets_.all().size()) start_next();
     for (auto& work : works_) work.wait();
     works_.clear();
+    if (wired()) options_.wire->finish(group_);
     unused_.clear();
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
       if (arrivals_of_[number] == 0) unused_.push_back(parameters_[number].name);
     }
+    sum_sparse();
     start_step();
   }
 
@@ -107,6 +121,17 @@ class DataParallel::Engine {
 
   void drop_gradients() {
     for (const auto& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
+  }
+
+  void average_weights(double share) {
+    const profile::Span span("average weights");
+    const at::NoGradGuard no_gradients;
+    std::vector<comm::Work> works;
+    for (const auto& bucket : buckets_.all()) {
+      bucket.weights.mul_(share);
+      works.push_back(group_.all_reduce_(bucket.weights, comm::ReduceOp::Sum, {.name = "weights"}));
+    }
+    for (auto& work : works) work.wait();
   }
 
   void check_equal() const {
@@ -149,7 +174,8 @@ class DataParallel::Engine {
   void check_same_model() const {
     std::string mine;
     for (const auto& [name, tensor] : parameters_) {
-      mine += fmt::format("{} [{}] {}\n", name, fmt::join(tensor.sizes(), ", "), comm::name_of(tensor.scalar_type()));
+      mine += fmt::format("{} [{}] {}{}\n", name, fmt::join(tensor.sizes(), ", "), comm::name_of(tensor.scalar_type()),
+                          options_.sparse.contains(name) ? " sparse" : "");
     }
     const std::string theirs = group_.broadcast_bytes(mine, 0);
     if (mine == theirs) return;
@@ -166,6 +192,7 @@ class DataParallel::Engine {
   /// A parameter that backward did not reach counts as zeros.
   void complete_gradients() {
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (buckets_.sparse(number)) continue;
       at::Tensor& gradient = parameters_[number].tensor.mutable_grad();
       if (!gradient.defined()) gradient = buckets_.gradient(number).zero_();
     }
@@ -182,22 +209,58 @@ class DataParallel::Engine {
     }
   }
 
+  /// Exact sums go over shards, of which the rows of a rank know nothing.
+  void refuse_sparse() const {
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (!buckets_.sparse(number)) continue;
+      fail(Fault::Usage,
+           fmt::format("'{}' has sparse gradients, which exact mode does not sum: set exact = false, or make "
+                       "the embedding a dense one (model.sparse_embedding = false)",
+                       parameters_[number].name));
+    }
+  }
+
+  /// Which rows there are, and how many, each rank knows only of itself.
+  void sum_sparse() {
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (!buckets_.sparse(number)) continue;
+      at::Tensor& gradient = parameters_[number].tensor.mutable_grad();
+      SparseRows sum = rows_of(gradient, parameters_[number].tensor);
+      if (!options_.local) sum = sum_over_ranks(sum, group_);
+      if (options_.op == comm::ReduceOp::Avg) sum.values.div_(group_.size());
+      buckets_.set_rows(number, sum.rows, sum.values);
+      gradient = at::sparse_coo_tensor(sum.rows.unsqueeze(0), sum.values, parameters_[number].tensor.sizes(), {}, true);
+    }
+  }
+
+  /// On the thread of backward.
+  void take(std::size_t number) const {
+    const auto& [name, parameter] = parameters_[number];
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (buckets_.sparse(number)) {
+      if (gradient.is_sparse()) return;
+      fail(Fault::Usage, fmt::format("'{}' is the weight of a sparse embedding, but another layer has a part in its "
+                                     "gradient, which is dense: make the embedding a dense one",
+                                     name));
+    }
+    const at::Tensor target = buckets_.gradient(number);
+    if (gradient.is_sparse()) gradient = gradient.to_dense();
+    if (gradient.const_data_ptr() == target.const_data_ptr()) return;
+    target.copy_(gradient);
+    gradient = target;
+  }
+
   /// On the thread of backward.
   void arrive(std::size_t number) {
     const at::NoGradGuard no_gradients;
-    const at::Tensor& parameter = parameters_[number].tensor;
-    const at::Tensor target = buckets_.gradient(number);
-    if (parameter.grad().const_data_ptr() != target.const_data_ptr()) {
-      target.copy_(parameter.grad());
-      parameter.mutable_grad() = target;
-    }
+    take(number);
     // Backward on a GPU has threads of its own.
     const std::lock_guard lock(mutex_);
     if (!last_ || !last_shard_) return;
     // A layer that is used several times may bring its gradient in as many parts.
     const int arrivals = ++arrivals_of_[number];
     if (arrivals == 1) arrivals_.push_back(number);
-    if (!laid_out_) return;
+    if (!laid_out_ || options_.local) return;
     const std::size_t bucket = buckets_.place(number).bucket;
     if (bucket < started_) {
       fail(Fault::Usage,
@@ -212,11 +275,17 @@ class DataParallel::Engine {
   /// In the order of buckets, whatever is ready first: all ranks must do the same.
   void start_next() {
     const Bucket& bucket = buckets_.all()[started_];
+    if (bucket.rows.defined()) {
+      ++started_;
+      return;
+    }
     at::Tensor gradients = bucket.gradients;
     if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
     // However small: backward goes on meanwhile.
     const comm::CallOptions options{.name = "gradients", .lane = comm::Lane::Bulk};
-    if (update_) {
+    if (wired()) {
+      options_.wire->start(group_, started_, gradients);
+    } else if (update_) {
       const auto update = [this, number = started_](std::int64_t first, std::int64_t count, const void* sums) {
         update_(number, first, count, sums);
       };
@@ -226,6 +295,9 @@ class DataParallel::Engine {
     }
     ++started_;
   }
+
+  /// A rank alone sends nothing, so nothing is lost.
+  bool wired() const noexcept { return options_.wire && laid_out_ && group_.size() > 1; }
 
   void start_step() {
     started_ = 0;
@@ -242,7 +314,7 @@ class DataParallel::Engine {
       at::Tensor weight = buckets.weight(number);
       weight.copy_(parameter);
       parameter.set_data(weight);
-      if (!parameter.grad().defined()) continue;
+      if (!parameter.grad().defined() || buckets.sparse(number)) continue;
       at::Tensor gradient = buckets.gradient(number);
       gradient.copy_(parameter.grad());
       parameter.mutable_grad() = gradient;
@@ -257,7 +329,7 @@ class DataParallel::Engine {
     const std::string bytes(reinterpret_cast<const char*>(order.data()), order.size() * sizeof(order[0]));
     const std::string agreed = group_.broadcast_bytes(bytes, 0);
     std::copy(agreed.begin(), agreed.end(), reinterpret_cast<char*>(order.data()));
-    Buckets again(parameters_, order, options_.buckets, group_);
+    Buckets again(parameters_, order, options_.buckets, group_, options_.sparse);
     move_into(again);
     buckets_ = std::move(again);
   }
@@ -283,7 +355,7 @@ class DataParallel::Engine {
 };
 
 DataParallel::DataParallel(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options)
-    : engine_(std::make_unique<Engine>(parameters, group, options)) {}
+    : engine_(std::make_unique<Engine>(parameters, group, std::move(options))) {}
 DataParallel::~DataParallel() = default;
 void DataParallel::reduce_in_backward(bool last) noexcept { engine_->reduce_in_backward(last); }
 void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(number, count); }
@@ -291,6 +363,7 @@ bool DataParallel::lay_out() { return engine_->lay_out(); }
 void DataParallel::update_with(BucketUpdate update) { engine_->update_with(std::move(update)); }
 void DataParallel::finish() { engine_->finish(); }
 void DataParallel::drop_gradients() { engine_->drop_gradients(); }
+void DataParallel::average_weights(double share) { engine_->average_weights(share); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }
 const Parameters& DataParallel::parameters() const noexcept { return engine_->parameters(); }
 std::vector<std::string> DataParallel::unused() const { return engine_->unused(); }

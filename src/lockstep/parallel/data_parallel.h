@@ -18,12 +18,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/buckets.h"
 #include "lockstep/parallel/parameter.h"
+#include "lockstep/parallel/wire.h"
 
 namespace lockstep::parallel {
 
@@ -31,6 +33,12 @@ struct DataParallelOptions {
   BucketSizes buckets = {};
   /// What happens to gradients between ranks.
   comm::ReduceOp op = comm::ReduceOp::Sum;
+  /// Names of parameters whose gradients are sparse: they travel as rows, see Bucket::rows.
+  std::set<std::string> sparse = {};
+  /// How gradients travel from the second step on, when buckets have found their places; none: as they are.
+  std::shared_ptr<Wire> wire = nullptr;
+  /// Gradients stay those of their rank, each of which steps on its own until average_weights().
+  bool local = false;
 };
 
 /// Makes new weights of a bucket's elements [first, first + count) of their summed gradients.
@@ -61,6 +69,9 @@ class DataParallel {
   void update_with(BucketUpdate update);
   /// Before the next step: what follows replaces the gradients instead of adding to them.
   void drop_gradients();
+
+  /// Weights become the mean over ranks, in which this one's count by `share`; all shares add up to 1. A collective.
+  void average_weights(double share);
 
   const Buckets& buckets() const noexcept;
   /// Those that are trained, in the model's order.

@@ -1,7 +1,10 @@
 #include "lockstep/parallel/data_parallel.h"
 
+#include <cmath>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -9,6 +12,7 @@
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/bucket_optimizer.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/module_parameters.h"
 
@@ -243,6 +247,160 @@ TEST_P(EveryGroup, LeavesFrozenParametersAlone) {
     EXPECT_FALSE(net->second->weight.grad().defined());
     EXPECT_EQ(engine.parameters().size(), parameters_of(*net).size() - 1);
   });
+}
+
+struct WordsImpl : torch::nn::Module {
+  explicit WordsImpl(bool sparse)
+      : words(register_module("words", torch::nn::Embedding(torch::nn::EmbeddingOptions(50, 4).sparse(sparse)))),
+        last(register_module("last", Linear(4, 2))) {
+    to(torch::kDouble);
+  }
+  torch::Tensor forward(const torch::Tensor& tokens) { return last(torch::tanh(words(tokens))); }
+  torch::nn::Embedding words;
+  Linear last;
+};
+TORCH_MODULE(Words);
+
+Words make_words(bool sparse) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  torch::manual_seed(3);
+  return Words(sparse);
+}
+
+/// Uneven, some twice on a rank and on several ranks; rank 1 has none, and in step 2 nobody has.
+torch::Tensor tokens_of(int rank, int step) {
+  const std::int64_t count = rank == 1 || step == 2 ? 0 : 3 + 5 * rank;
+  return (torch::arange(count, torch::kLong) * (rank + 2) + step * 7) % 23;
+}
+
+/// The embedding after some steps, and its gradient of the last one.
+std::pair<torch::Tensor, torch::Tensor> stepped(Communicator& group, const std::string& optimizer, bool sparse) {
+  Words model = make_words(sparse);
+  DataParallel engine(parameters_of(*model), group, {.sparse = sparse_parameters_of(*model)});
+  std::optional<BucketOptimizer> stepper;
+  for (int step = 0; step < 5; ++step) {
+    engine.drop_gradients();
+    const auto tokens = tokens_of(group.rank(), step);
+    if (tokens.numel() > 0) model(tokens).square().sum().backward();
+    engine.finish();
+    EXPECT_EQ(model->words->weight.grad().is_sparse(), sparse);
+    if (!stepper) {
+      stepper.emplace(make_optimizer(optimizer, Config(), "optimizer"), engine.parameters(), engine.buckets(),
+                      std::vector<ParameterGroup>{{}}, group);
+    }
+    stepper->step(0.1, 0.5);
+    engine.check_equal();
+  }
+  const auto weight = model->words->weight;
+  return {weight.detach().clone(), sparse ? weight.grad().to_dense() : weight.grad().clone()};
+}
+
+TEST_P(EveryGroup, SumsRowsOfSparseGradients) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    for (const std::string optimizer : {"sgd", "adagrad"}) {
+      const auto sparse = stepped(group, optimizer, true), dense = stepped(group, optimizer, false);
+      EXPECT_TRUE(torch::allclose(sparse.first, dense.first, 1e-12, 1e-12)) << optimizer;
+      EXPECT_TRUE(torch::allclose(sparse.second, dense.second, 1e-12, 1e-12)) << optimizer;
+      EXPECT_GT(dense.second.abs().max().item<double>(), 0);
+    }
+  });
+}
+
+TEST(SparseGradients, LetAdamPassOverRows) {
+  on_ranks({1}, [](Communicator& group) {
+    const auto weight = torch::ones({3, 2}, torch::kDouble).requires_grad_();
+    DataParallel engine({{"weight", weight}}, group, {.sparse = {"weight"}});
+    std::unique_ptr<BucketOptimizer> optimizer;
+    // As SparseAdam: row 2 has a gradient in steps 1 and 3, row 0 in step 2, row 1 never.
+    double mean = 0, square = 0, wanted = 1;
+    for (int step = 1; step <= 3; ++step) {
+      engine.drop_gradients();
+      const auto tokens = torch::tensor({step == 2 ? 0 : 2}, torch::kLong);
+      (torch::embedding(weight, tokens, -1, false, /*sparse=*/true) * (0.3 * step)).sum().backward();
+      engine.finish();
+      if (!optimizer) {
+        optimizer =
+            std::make_unique<BucketOptimizer>(make_optimizer("adam", Config(), "optimizer"), engine.parameters(),
+                                              engine.buckets(), std::vector<ParameterGroup>{{}}, group);
+      }
+      optimizer->step(0.01, 1);
+      if (step == 2) continue;
+      mean = 0.9 * mean + 0.1 * 0.3 * step;
+      square = 0.999 * square + 0.001 * 0.09 * step * step;
+      wanted -= 0.01 * mean / (1 - std::pow(0.9, step)) / (std::sqrt(square / (1 - std::pow(0.999, step))) + 1e-8);
+    }
+    EXPECT_NEAR(weight[2][1].item<double>(), wanted, 1e-14);
+    EXPECT_EQ(weight[1][0].item<double>(), 1);
+    EXPECT_EQ(optimizer->states()[0].tensor[1][0].item<double>(), 0);
+    EXPECT_NE(weight[0][0].item<double>(), 1);
+  });
+}
+
+TEST(SparseGradients, AddUpBeforeTheyAreSummed) {
+  on_ranks({3}, [](Communicator& group) {
+    const auto gradient = [&group](bool sparse, bool told) {
+      Words model = make_words(sparse);
+      DataParallel engine(parameters_of(*model), group,
+                          {.sparse = told ? sparse_parameters_of(*model) : std::set<std::string>{}});
+      for (int step = 0; step < 2; ++step) {
+        engine.drop_gradients();
+        for (int part = 0; part < 3; ++part) {
+          engine.reduce_in_backward(part == 2);
+          const auto tokens = tokens_of(group.rank(), part + step);
+          if (tokens.numel() > 0) model(tokens).square().sum().backward();
+        }
+        engine.finish();
+      }
+      const auto result = model->words->weight.grad();
+      return result.is_sparse() ? result.to_dense() : result.clone();
+    };
+    const auto wanted = gradient(false, true);
+    EXPECT_TRUE(torch::allclose(gradient(true, true), wanted, 1e-12, 1e-12));
+    // An engine that was not told of it makes them dense.
+    EXPECT_TRUE(torch::allclose(gradient(true, false), wanted, 1e-12, 1e-12));
+  });
+}
+
+TEST(SparseGradients, SayWhatTheyCannotDo) {
+  const auto message = [](const std::function<void(Communicator&)>& body) -> std::string {
+    try {
+      on_ranks({2}, body);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage);
+      return error.message();
+    }
+    return "";
+  };
+  const auto optimizer = [](Communicator& group, const char* recipe, double decay) {
+    Words words = make_words(true);
+    const DataParallel engine(parameters_of(*words), group, {.sparse = sparse_parameters_of(*words)});
+    const Config config = Config::from_text(recipe);
+    const BucketOptimizer made(make_optimizer(config.get("optimizer.name", "sgd"), config, "optimizer"),
+                               engine.parameters(), engine.buckets(), {{.patterns = {}, .weight_decay = decay}}, group);
+  };
+  for (const char* recipe : {"optimizer.momentum = 0.9", "optimizer.name = 'lamb'", "optimizer.name = 'rmsprop'"}) {
+    const auto text = message([&](Communicator& group) { optimizer(group, recipe, 0); });
+    EXPECT_NE(text.find("'words.weight' has sparse gradients"), std::string::npos) << recipe;
+  }
+  const auto decay = message([&](Communicator& group) { optimizer(group, "", 0.1); });
+  EXPECT_NE(decay.find("optimizer.no_decay = [\"words.weight\"]"), std::string::npos) << decay;
+  const auto exact = message([](Communicator& group) {
+    Words words = make_words(true);
+    DataParallel engine(parameters_of(*words), group, {.sparse = sparse_parameters_of(*words)});
+    engine.begin_shard(0, 2);
+  });
+  EXPECT_NE(exact.find("set exact = false"), std::string::npos) << exact;
+  const auto shared = message([](Communicator& group) {
+    Words words = make_words(true);
+    DataParallel engine(parameters_of(*words), group, {.sparse = sparse_parameters_of(*words)});
+    (words(tokens_of(0, 0)).sum() + words->words->weight.sum()).backward();
+  });
+  EXPECT_NE(shared.find("another layer has a part"), std::string::npos) << shared;
+  const auto flat = message([](Communicator& group) {
+    const DataParallel engine({{"flat", torch::ones({3}).requires_grad_()}}, group, {.sparse = {"flat"}});
+  });
+  EXPECT_NE(flat.find("has 1 dims, not rows"), std::string::npos) << flat;
 }
 
 TEST(DataParallel, NamesTheRankWhoseWeightsDrifted) {

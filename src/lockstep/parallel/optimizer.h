@@ -46,6 +46,8 @@ class Optimizer {
   virtual std::vector<std::string> states() const = 0;
   /// Whether a run may be any part of a parameter, or of several. Else it is one parameter, whole.
   virtual bool elementwise() const noexcept { return true; }
+  /// Whether weights without a gradient may be passed over, and what is remembered of them be left as it is.
+  virtual bool sparse() const noexcept { return false; }
   virtual void step(const ElementRun& run, const StepSettings& settings) const = 0;
 };
 

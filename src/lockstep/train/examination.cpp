@@ -44,12 +44,13 @@ void look_at_gradients(const parallel::DataParallel& engine, double scale, Findi
   for (const std::size_t number : backward_order(engine.buckets())) {
     const auto& [name, parameter] = engine.parameters()[number];
     if (!parameter.grad().defined()) continue;
-    if (!is_finite(parameter.grad())) {
+    const at::Tensor gradient = parameter.grad().is_sparse() ? parameter.grad().coalesce().values() : parameter.grad();
+    if (!is_finite(gradient)) {
       finding.finite = false;
       if (finding.not_finite.empty()) finding.not_finite = name;
       continue;
     }
-    const double norm = parameter.grad().to(at::kDouble).norm().item<double>() * scale;
+    const double norm = gradient.to(at::kDouble).norm().item<double>() * scale;
     squares += norm * norm;
     if (norm < most) continue;
     most = norm;

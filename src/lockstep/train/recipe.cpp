@@ -83,6 +83,9 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.shards = static_cast<int>(recipe.get("shards", settings.shards));
   if (recipe.has("fuse_step")) settings.fuse_step = recipe.get("fuse_step", true);
   settings.accumulate = recipe.get("accumulate", settings.accumulate);
+  settings.local_steps = recipe.get("local_steps", settings.local_steps);
+  settings.average_states = recipe.get("average_states", settings.average_states);
+  settings.sync_batch_norm = recipe.get("sync_batch_norm", settings.sync_batch_norm);
   settings.clip_norm = recipe.get("clip_norm", settings.clip_norm);
   settings.clip_value = recipe.get("clip_value", settings.clip_value);
   settings.evaluation_batch = recipe.get("evaluation_batch", settings.evaluation_batch);
@@ -131,6 +134,9 @@ RecipeRun make_run(const Config& recipe, const comm::Communicator& group, Traini
   // Asked for now, so that the recipe's keys are all known before the run begins; made again when its length is.
   (void)make_schedule(recipe, "schedule", {std::numeric_limits<std::int64_t>::max(), 1});
   run.settings.schedule = [&recipe](const RunLength& length) { return make_schedule(recipe, "schedule", length); };
+  if (parallel::make_wire(recipe, "wire")) {
+    run.settings.wire = [&recipe] { return parallel::make_wire(recipe, "wire"); };
+  }
   recipe.finish();
   return run;
 }

@@ -23,6 +23,12 @@ double StepBoard::sum(int column) const {
   return result;
 }
 
+double StepBoard::own_count() const {
+  double result = 0;
+  for (int shard = shards_.own.first; shard < shards_.own.end(); ++shard) result += values()[2 * shard + 1];
+  return result;
+}
+
 int StepBoard::count_of_flag(int number) const {
   int result = 0;
   for (int rank = 0; rank < group_.size(); ++rank) result += values()[place_of(rank) + number] > 0 ? 1 : 0;

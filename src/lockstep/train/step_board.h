@@ -34,6 +34,8 @@ class StepBoard {
   // Once shared, the same on all ranks.
   double loss() const { return sum(0); }
   double count() const { return sum(1); }
+  /// Of the shards of this rank.
+  double own_count() const;
   bool stop() const { return count_of_flag(0) > 0; }
   bool all_written() const { return count_of_flag(1) == group_.size(); }
   /// How much longer than the mean of all ranks the slowest has computed: 1 when they are equal.

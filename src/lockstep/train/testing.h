@@ -38,10 +38,11 @@ struct Outcome {
 };
 
 /// The recipe with settings laid over it, on so many ranks; what rank 0 has at the end. `change` may replace what
-/// the recipe made, on each rank.
+/// the recipe made, on each rank, and `at_end` look at its model.
 inline Outcome train(int ranks, const std::vector<std::string>& settings, const CheckpointSettings& checkpoints = {},
                      const std::string& recipe_text = kBlobs, const std::shared_ptr<Observer>& observer = nullptr,
-                     const std::function<void(RecipeRun&)>& change = nullptr) {
+                     const std::function<void(RecipeRun&)>& change = nullptr,
+                     const std::function<void(const torch::nn::Module&)>& at_end = nullptr) {
   Outcome outcome;
   comm::testing::on_ranks({ranks}, [&](comm::Communicator& group) {
     Config recipe = Config::from_text(recipe_text);
@@ -52,6 +53,7 @@ inline Outcome train(int ranks, const std::vector<std::string>& settings, const 
     Trainer trainer(group, run.settings);
     if (observer && group.rank() == 0) trainer.add(observer);
     auto result = trainer.fit(*run.task, run.data);
+    if (at_end) at_end(run.task->model());
     if (group.rank() == 0) outcome = {std::move(result), hash_of(run.task->model())};
   });
   return outcome;

@@ -20,6 +20,7 @@
 #include "lockstep/core/log.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/parallel/data_parallel.h"
+#include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
@@ -62,9 +63,12 @@ void load_into(const parallel::Parameters& targets, const parallel::Parameters& 
 }
 
 /// Whether new weights can be made of gradients as soon as these are summed; if not, `why`.
-bool can_fuse(const TrainerSettings& settings, std::string& why) {
+bool can_fuse(const TrainerSettings& settings, const torch::nn::Module& model, std::string& why) {
   if (!settings.optimizer->elementwise()) why = "the optimizer looks at whole parameters";
   if (settings.clip_norm > 0 || settings.clip_value > 0) why = "clipping looks at all gradients before the step";
+  if (settings.wire) why = "a wire has its own way of summing gradients";
+  if (settings.local_steps > 0) why = "with local_steps every rank steps on its own";
+  if (!parallel::sparse_parameters_of(model).empty()) why = "sparse gradients are stepped by row";
   if (settings.precision == Precision::Fp16) why = "loss scaling looks at all gradients before the step";
   for (const auto& callback : settings.callbacks) {
     if (callback->judges()) why = callback->name() + " looks at all gradients before the step";
@@ -72,9 +76,9 @@ bool can_fuse(const TrainerSettings& settings, std::string& why) {
   return why.empty();
 }
 
-bool fuses(const TrainerSettings& settings, const comm::Communicator& group) {
+bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, const comm::Communicator& group) {
   std::string why;
-  const bool can = can_fuse(settings, why);
+  const bool can = can_fuse(settings, model, why);
   if (!can && settings.fuse_step.value_or(false)) {
     fail(Fault::Usage, fmt::format("fuse_step = true cannot be: {}; leave fuse_step out", why));
   }
@@ -133,13 +137,16 @@ class Run {
         task_(task),
         data_(data),
         shards_(shards_of(group, settings)),
-        fused_(fuses(settings, group)),
+        fused_(fuses(settings, task.model(), group)),
         order_(order_of(data, settings.seed)),
         samples_(order_->length()),
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
         resumed_(resume(settings.checkpoints, group, converted(task.model(), settings.precision))),
-        engine_(parallel::parameters_of(task.model()), group),
+        engine_(parallel::parameters_of(task.model()), group,
+                {.sparse = parallel::sparse_parameters_of(task.model()),
+                 .wire = settings.wire ? settings.wire() : nullptr,
+                 .local = settings.local_steps > 0}),
         statistics_(parallel::buffers_of(task.model()), group),
         board_(shards_, group),
         saver_(settings.checkpoints, group),
@@ -150,6 +157,7 @@ class Run {
                  .transforms = data.transforms,
                  .start = position_of(resumed_.facts)}) {
     if (settings.exact) at::set_num_threads(1);
+    if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
     if (settings.precision == Precision::Fp16) scaler_.emplace(settings.loss_scale);
   }
@@ -161,13 +169,13 @@ class Run {
       if (batch == nullptr) continue;  // an epoch has ended
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
-      if (last_of_epoch || (settings_.check_every_steps > 0 && step_ % settings_.check_every_steps == 0)) {
-        engine_.check_equal();
-      }
+      if (last_of_epoch) average();
+      check_now_and_then(last_of_epoch);
       if (last_of_epoch) end_epoch();
       hear_callbacks();
       look_after_checkpoints(last_of_epoch);
     }
+    average();
     if (saver_.under_way()) last_is_saved(saver_.finish());
     if (!result_.stopped && data_.test) evaluate("test", data_.test);
     for (const auto& observer : observers_) observer->on_end();
@@ -188,12 +196,19 @@ class Run {
     }
     for (const auto& callback : settings_.callbacks) {
       callback->attach(task_.model());
+      if (settings_.local_steps > 0) check_local(*callback);
       restore(*callback);
     }
     hear_callbacks();
     RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr, group_.size()};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
     for (const auto& observer : observers_) observer->on_start(info);
+  }
+
+  /// Not between two averages of local steps.
+  void check_now_and_then(bool end_of_epoch) const {
+    const bool now = settings_.check_every_steps > 0 && step_ % settings_.check_every_steps == 0;
+    if (end_of_epoch || (now && all_since_average_ == 0)) engine_.check_equal();
   }
 
   bool at_end() const { return step_ >= length_.steps || result_.stopped || !result_.ended_early.empty(); }
@@ -203,6 +218,15 @@ class Run {
       const std::string why = callback->wants_end();
       if (!why.empty() && result_.ended_early.empty()) result_.ended_early = callback->name() + ": " + why;
     }
+  }
+
+  /// Between averages ranks have weights and gradients of their own, and would not do the same.
+  static void check_local(const Callback& callback) {
+    if (!callback.looks_at_gradients() && callback.tensors().empty()) return;
+    fail(Fault::Usage,
+         fmt::format("callbacks.{} does not go with local_steps: it looks at weights or gradients in every "
+                     "step, when ranks differ; leave out one of them",
+                     callback.name()));
   }
 
   /// One that the checkpoint does not know begins anew.
@@ -238,10 +262,15 @@ class Run {
     if (settings_.exact) statistics_.finish(shards_.total);
     const bool overflows = scaler_ && half_overflows(batch);
     const bool taken = !overflows && nobody_objects(batch);
-    if (taken && !fused_) optimizer_->step(lr, clip_scale(gradient_scale()));
+    if (taken && !fused_ && gradient_count() > 0) {
+      optimizer_->step(lr, clip_scale(gradient_scale()));
+    } else if (taken && !fused_) {
+      optimizer_->skip_step();
+    }
     if (scaler_) scaler_->update(!overflows);
     ++step_;
     result_.skipped += taken ? 0 : 1;
+    if (settings_.local_steps > 0) note_local_step(taken);
     result_.loss = board_.loss() / board_.count();
     imbalance_sum_ += board_.imbalance();
     const StepReport report{.step = step_,
@@ -258,8 +287,27 @@ class Run {
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
+  void note_local_step(bool taken) {
+    if (taken) {
+      own_since_average_ += board_.own_count();
+      all_since_average_ += board_.count();
+    }
+    if (step_ % settings_.local_steps == 0) average();
+  }
+
+  /// After local steps: ranks count by what they have seen, so that uneven ones, or one without samples, stay right.
+  void average() {
+    if (all_since_average_ == 0) return;
+    const double share = own_since_average_ / all_since_average_;
+    engine_.average_weights(share);
+    if (settings_.average_states) optimizer_->average_states(share);
+    own_since_average_ = all_since_average_ = 0;
+  }
+
   /// Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
-  double gradient_scale() const { return static_cast<double>(samples_of_step_) / board_.count() / loss_scale(); }
+  double gradient_scale() const { return static_cast<double>(samples_of_step_) / gradient_count() / loss_scale(); }
+  /// What gradients are of: all ranks' samples, or with local steps this one's, which may have none.
+  double gradient_count() const { return settings_.local_steps > 0 ? board_.own_count() : board_.count(); }
   double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
 
   // Whether the optimiser may take the gradients all ranks find alike, as they look at the same sums.
@@ -370,6 +418,8 @@ class Run {
     result_.stopped = board_.stop() && !at_end();
     if (!saver_.wanted() || !(at_end() || saver_.wanted_after(step_, end_of_epoch))) return;
     if (!settings_.exact) statistics_.take_from_first_rank();
+    average();
+    if (settings_.local_steps > 0 && !settings_.average_states) optimizer_->average_states(1.0 / group_.size());
     saver_.begin(snapshot());
   }
 
@@ -414,7 +464,8 @@ class Run {
       const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
       const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
       engine_.reduce_in_backward(reduce && piece + 1 == settings_.accumulate);
-      if (from == to) continue;
+      // Where layers meet those of other ranks, even a rank without samples must come.
+      if (from == to && !settings_.sync_batch_norm) continue;
       parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + number};
       const Score score = score_of(batch, from, to);
       note(score, piece + 1 == settings_.accumulate);
@@ -533,6 +584,7 @@ class Run {
   Resumed resumed_;
   parallel::DataParallel engine_;
   parallel::RunningStatistics statistics_;
+  std::optional<parallel::SyncedBatchNorms> synced_norms_;
   StepBoard board_;
   StopRequest stop_;
   CheckpointSaver saver_;
@@ -546,6 +598,9 @@ class Run {
   double waited_s_ = 0;          // for other ranks
   double computed_s_ = 0;        // in the last step
   double imbalance_sum_ = 0;     // over steps
+  // Samples, or tokens, of steps on its own: of this rank and of all.
+  double own_since_average_ = 0;
+  double all_since_average_ = 0;
   Clock::time_point begun_;
   RunResult result_;
 };
@@ -559,6 +614,25 @@ void check(const TrainerSettings& settings) {
   if (settings.steps < 0 || settings.epochs < 0 || settings.check_every_steps < 0) {
     fail(Fault::Usage, fmt::format("epochs {}, steps {} and check_every_steps {} are from 0 on", settings.epochs,
                                    settings.steps, settings.check_every_steps));
+  }
+  if (settings.local_steps < 0) fail(Fault::Usage, fmt::format("local_steps = {}: from 0 on", settings.local_steps));
+  if (settings.local_steps > 0 && (settings.exact || settings.wire)) {
+    fail(Fault::Usage,
+         fmt::format("with local_steps no gradients travel, so there is nothing to {}; set local_steps = 0",
+                     settings.exact ? "sum exactly (exact)" : "encode (wire)"));
+  }
+  if (settings.local_steps > 0 && settings.precision == Precision::Fp16) {
+    fail(Fault::Usage, "with local_steps ranks would not agree on the loss scale of fp16; set precision = \"bf16\"");
+  }
+  if (settings.sync_batch_norm && (settings.exact || settings.local_steps > 0)) {
+    fail(Fault::Usage, fmt::format("sync_batch_norm needs all ranks in every layer, and {}; set one of them",
+                                   settings.exact ? "with exact = true batch norms take statistics per shard"
+                                                  : "with local_steps ranks go on their own"));
+  }
+  if (settings.exact && settings.wire) {
+    fail(Fault::Usage,
+         "a wire rounds what ranks send, so the bits would depend on their number: set exact = false or "
+         "wire.name = \"none\"");
   }
 }
 

@@ -21,6 +21,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/order.h"
 #include "lockstep/parallel/bucket_optimizer.h"
+#include "lockstep/parallel/wire.h"
 #include "lockstep/train/callback.h"
 #include "lockstep/train/checkpoint_saver.h"
 #include "lockstep/train/loss_scaler.h"
@@ -38,6 +39,11 @@ struct TrainerSettings {
   std::int64_t batch = 64;      // samples of a step, of all ranks together
   std::int64_t accumulate = 1;  // pieces of a rank's part that pass the model one after another
   std::int64_t evaluation_batch = 1000;
+  // Above 0: ranks step on their own, and their weights become one after so many steps, and before anybody looks at
+  // them; so do what the optimiser remembers, or only where it is saved.
+  std::int64_t local_steps = 0;
+  bool average_states = true;
+  bool sync_batch_norm = false;  // batch norms take their statistics over all ranks
   std::uint64_t seed = 0;
   bool exact = false;
   int shards = 16;  // of exact mode, a power of two and at least as many as ranks
@@ -52,6 +58,7 @@ struct TrainerSettings {
   std::shared_ptr<const parallel::Optimizer> optimizer;
   std::vector<parallel::ParameterGroup> groups = {{}};
   std::function<std::unique_ptr<Schedule>(const RunLength&)> schedule = {};  // none: constant
+  std::function<std::unique_ptr<parallel::Wire>()> wire = {};                // none: gradients travel as they are
   std::vector<std::shared_ptr<const Metric>> metrics = {};
   std::vector<std::shared_ptr<Callback>> callbacks = {};  // of one run
   CheckpointSettings checkpoints = {};

@@ -6,13 +6,22 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <mutex>
 #include <set>
 #include <thread>
 
+#include <ATen/Context.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
+#include <torch/nn/module.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/data/open.h"
+#include "lockstep/parallel/layers/batch_norm.h"
+#include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
@@ -27,6 +36,17 @@ using comm::testing::on_ranks;
 using testing::kBlobs;
 using testing::train;
 
+/// Of all ranks at the end.
+std::set<std::string> hashes(int ranks, const std::vector<std::string>& settings) {
+  std::mutex mutex;
+  std::set<std::string> result;
+  train(ranks, settings, {}, kBlobs, nullptr, nullptr, [&](const torch::nn::Module& model) {
+    const std::lock_guard lock(mutex);
+    result.insert(hash_of(model));
+  });
+  return result;
+}
+
 TEST(Training, LearnsBlobs) {
   const auto outcome = train(2, {"steps=150", "exact=false", "model.dropout=0"});
   ASSERT_EQ(outcome.result.evaluations.size(), 1U);
@@ -34,6 +54,185 @@ TEST(Training, LearnsBlobs) {
   EXPECT_EQ(outcome.result.steps, 150);
   EXPECT_EQ(figures[1].first, "accuracy");
   EXPECT_GT(figures[1].second, 0.9);
+}
+
+/// Of a run that ended in an error of usage.
+std::string refusal(int ranks, const std::vector<std::string>& settings, const std::string& recipe = kBlobs) {
+  try {
+    train(ranks, settings, {}, recipe);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Usage) << error.message();
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Training, LearnsBlobsOverEveryWire) {
+  for (const std::string name : {"bf16", "fp16", "int8", "topk"}) {
+    std::vector<std::string> settings = {"steps=150", "exact=false", "model.dropout=0", "wire.name=" + name};
+    if (name == "topk") settings.emplace_back("wire.ratio=0.1");
+    const auto outcome = train(3, settings);
+    EXPECT_GT(outcome.result.evaluations[0].figures[1].second, 0.9) << name;
+    EXPECT_NE(refusal(2, {"wire.name=" + name}).find("set exact = false"), std::string::npos) << name;
+  }
+}
+
+constexpr const char kTokens[] = R"(
+steps = 12
+batch = 7
+[data]
+train = "tokens:samples=40,length=9,vocabulary=60"
+[task]
+name = "next_token"
+vocabulary = 60
+[model]
+width = 8
+layers = 1
+[optimizer]
+name = "sgd"
+lr = 0.5
+)";
+
+class SparseEmbedding : public ::testing::TestWithParam<std::vector<std::string>> {
+ protected:
+  static std::vector<std::string> settings(bool sparse, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> result = GetParam();
+    result.emplace_back(sparse ? "model.sparse_embedding=true" : "model.sparse_embedding=false");
+    result.insert(result.end(), more.begin(), more.end());
+    return result;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Models, SparseEmbedding,
+                         ::testing::Values(std::vector<std::string>{"model.name=lstm", "model.hidden=8"},
+                                           std::vector<std::string>{"model.name=gpt", "model.heads=2",
+                                                                    "model.tied=false"}));
+
+TEST_P(SparseEmbedding, TrainsAsADenseOne) {
+  for (const int ranks : {1, 3, 8}) {  // of eight, one has no samples
+    for (const char* more : {"clip_norm=0.05", "clip_value=0.001", "local_steps=3"}) {
+      EXPECT_NEAR(train(ranks, settings(true, {more}), {}, kTokens).result.loss,
+                  train(ranks, settings(false, {more}), {}, kTokens).result.loss, 1e-5)
+          << ranks << ' ' << more;
+    }
+  }
+}
+
+TEST_P(SparseEmbedding, IsLookedAtWhenAStepIsBad) {
+  try {
+    train(2, settings(true, {"optimizer.lr=1e30"}), {}, kTokens);
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Data) << error.message();
+    EXPECT_NE(std::string(error.message()).find("not finite"), std::string::npos) << error.message();
+  }
+}
+
+TEST_P(SparseEmbedding, IsRefusedByExactModeAndByMomentum) {
+  EXPECT_NE(refusal(2, settings(true, {"exact=true"}), kTokens).find("set exact = false"), std::string::npos);
+  EXPECT_NE(refusal(2, settings(true, {"optimizer.momentum=0.9"}), kTokens).find("without momentum"),
+            std::string::npos);
+}
+
+struct NormedNet : torch::nn::Module {
+  NormedNet()
+      : first(register_module("first", parallel::Linear(6, 8))),
+        norm(register_module("norm", parallel::BatchNorm(8))),
+        last(register_module("last", parallel::Linear(8, 3))) {
+    to(at::kDouble);
+  }
+  parallel::Linear first;
+  parallel::BatchNorm norm;
+  parallel::Linear last;
+};
+
+/// Blobs in float64, with a batch norm.
+class NormedTask final : public Task {
+ public:
+  torch::nn::Module& model() override { return net_; }
+  Score score(const data::Batch& batch) override {
+    const at::Tensor targets = batch["label"].flatten().to(at::kLong);
+    const at::Tensor outputs = net_.last(at::relu(net_.norm(net_.first(batch.tensors[0].flatten(1).to(at::kDouble)))));
+    return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
+            targets};
+  }
+
+ private:
+  NormedNet net_;
+};
+
+TEST(SyncBatchNorm, TrainsAsOneProcessDoes) {
+  for (const std::int64_t batch : {20, 2}) {  // of two, some ranks have none
+    std::vector<double> losses;
+    for (const int ranks : {1, 3, 5}) {
+      static std::mutex mutex;
+      on_ranks({ranks}, [&](Communicator& group) {
+        std::unique_lock lock(mutex);
+        at::manual_seed(5);
+        NormedTask task;
+        lock.unlock();
+        TrainerSettings settings;
+        settings.steps = 12;
+        settings.batch = batch;
+        settings.lr = 0.1;
+        settings.sync_batch_norm = true;
+        settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+        const auto result =
+            Trainer(group, settings).fit(task, {.train = data::open("blobs:samples=130,dims=6,classes=3")});
+        if (group.rank() == 0) losses.push_back(result.loss);
+      });
+    }
+    for (const double loss : losses) EXPECT_NEAR(loss, losses[0], 1e-11 * std::abs(losses[0])) << batch;
+  }
+}
+
+TEST(SyncBatchNorm, IsRefusedWhereRanksDoNotMeet) {
+  EXPECT_NE(refusal(2, {"sync_batch_norm=true"}).find("per shard"), std::string::npos);
+  EXPECT_NE(refusal(2, {"sync_batch_norm=true", "exact=false", "local_steps=2"}).find("go on their own"),
+            std::string::npos);
+  EXPECT_NE(refusal(2, {"sync_batch_norm=true", "exact=false"}).find("has no batch norm"), std::string::npos);
+}
+
+TEST(LocalSteps, OfOneAreThoseOfAllRanks) {
+  // 130 samples in batches of 20 on 3 ranks: parts are uneven, and the last batch has fewer still.
+  const std::vector<std::string> plain = {"steps=20", "exact=false", "optimizer.name=sgd", "optimizer.lr=0.1"};
+  for (const std::string momentum : {"0", "0.9"}) {
+    auto wanted = plain;
+    wanted.push_back("optimizer.momentum=" + momentum);
+    auto local = wanted;
+    local.emplace_back("local_steps=1");
+    EXPECT_NEAR(train(3, local).result.loss, train(3, wanted).result.loss, 1e-5) << momentum;
+    local.emplace_back("batch=2");  // one rank has no samples
+    wanted.emplace_back("batch=2");
+    EXPECT_NEAR(train(3, local).result.loss, train(3, wanted).result.loss, 1e-5) << momentum;
+  }
+}
+
+TEST(LocalSteps, BringRanksTogetherBeforeAnybodyLooks) {
+  // Not a multiple of anything: 17 steps, 7 of an epoch. After every epoch the weights of all ranks are compared.
+  const std::vector<std::string> settings = {"steps=17", "exact=false", "local_steps=4", "model.dropout=0"};
+  for (const std::string states : {"true", "false"}) {
+    auto now = settings;
+    now.push_back("average_states=" + states);
+    EXPECT_EQ(hashes(3, now).size(), 1U);
+  }
+  const auto learned = train(3, {"steps=150", "exact=false", "local_steps=8", "model.dropout=0"});
+  EXPECT_GT(learned.result.evaluations[0].figures[1].second, 0.9);
+  const auto alone = train(1, settings);
+  EXPECT_EQ(alone.hash, train(1, {"steps=17", "exact=false", "model.dropout=0"}).hash);
+}
+
+TEST(LocalSteps, AreRefusedWhereNoGradientsTravel) {
+  EXPECT_NE(refusal(2, {"local_steps=4"}).find("nothing to sum exactly"), std::string::npos);
+  EXPECT_NE(refusal(2, {"local_steps=4", "exact=false", "wire.name=bf16"}).find("nothing to encode"),
+            std::string::npos);
+  EXPECT_NE(refusal(2, {"local_steps=4", "exact=false", "precision=fp16"}).find("loss scale"), std::string::npos);
+  for (const std::string name : {"ema", "guard"}) {
+    EXPECT_NE(
+        refusal(2, {"local_steps=4", "exact=false", "callbacks." + name + "={}"}).find("does not go with local_steps"),
+        std::string::npos)
+        << name;
+  }
+  EXPECT_NE(refusal(2, {"local_steps=-1", "exact=false"}).find("from 0 on"), std::string::npos);
 }
 
 class ExactMode : public ::testing::TestWithParam<std::vector<std::string>> {};
@@ -327,6 +526,26 @@ TEST_F(Checkpoints, AreTheSameForAFusedStep) {
     const auto resumed = train(2, {fused_first ? "fuse_step=false" : "fuse_step=true"}, settings(true));
     EXPECT_EQ(resumed.hash, whole.hash) << fused_first;
   }
+}
+
+TEST_F(Checkpoints, LetLocalStepsGoOn) {
+  for (const std::string states : {"true", "false"}) {
+    const std::vector<std::string> run = {"exact=false", "local_steps=4", "average_states=" + states};
+    fs::remove_all(folder_);
+    const auto whole = train(3, run, settings(false, 6));  // between two averages
+    fs::remove_all(folder_ + "/0000000012");
+    EXPECT_EQ(train(3, run, settings(true, 6)).hash, whole.hash);
+    fs::remove_all(folder_ + "/0000000012");
+    EXPECT_EQ(train(2, run, settings(true, 6)).result.steps, 12);
+  }
+}
+
+TEST_F(Checkpoints, HoldWhatIsRememberedOfRows) {
+  const std::vector<std::string> run = {"model.name=lstm", "model.hidden=8", "model.sparse_embedding=true",
+                                        "optimizer.name=adam", "optimizer.lr=0.01"};
+  const auto whole = train(3, run, settings(false, 5), kTokens);
+  fs::remove_all(folder_ + "/0000000012");
+  EXPECT_EQ(train(3, run, settings(true, 5), kTokens).hash, whole.hash);
 }
 
 TEST_F(Checkpoints, HoldTheLossScale) {

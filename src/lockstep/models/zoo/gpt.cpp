@@ -1,5 +1,5 @@
 // GPT-2 in small or large: learned positions, norms in front, GELU, the head tied to the
-// embedding. Names are those of the published weights.
+// embedding or not. Names are those of the published weights.
 #include <cmath>
 
 #include <ATen/ops/arange.h>
@@ -28,6 +28,8 @@ using torch::nn::LayerNormOptions;
 struct GptShape {
   std::int64_t words, context, width, layers, heads;
   double dropout;
+  bool tied;    // the head is the embedding
+  bool sparse;  // so are the gradients of the embedding
 };
 
 class Attention : public torch::nn::Module {
@@ -92,12 +94,14 @@ class Gpt : public torch::nn::Module {
  public:
   explicit Gpt(const GptShape& shape)
       : context_(shape.context),
-        wte_(register_module("wte", torch::nn::Embedding(shape.words, shape.width))),
+        wte_(register_module(
+            "wte", torch::nn::Embedding(torch::nn::EmbeddingOptions(shape.words, shape.width).sparse(shape.sparse)))),
         wpe_(register_module("wpe", torch::nn::Embedding(shape.context, shape.width))),
         dropout_(register_module("drop", Dropout(shape.dropout))),
         blocks_(register_module("h", torch::nn::ModuleList())),
         ln_f_(register_module("ln_f", LayerNorm(LayerNormOptions({shape.width})))) {
     for (std::int64_t layer = 0; layer < shape.layers; ++layer) blocks_->push_back(std::make_shared<GptBlock>(shape));
+    if (!shape.tied) lm_head_ = register_module("lm_head", Linear(shape.width, shape.words, /*bias=*/false));
     initialise(shape.layers);
   }
 
@@ -110,7 +114,7 @@ class Gpt : public torch::nn::Module {
     at::Tensor values = dropout_(wte_(tokens) + wpe_(at::arange(time, tokens.options().dtype(at::kLong))));
     for (const auto& block : *blocks_) values = block->as<GptBlock>()->forward(values);
     // Not the Linear of ours: the embedding has a part in this weight's gradient.
-    return at::linear(ln_f_(values), wte_->weight);
+    return lm_head_ ? lm_head_(ln_f_(values)) : at::linear(ln_f_(values), wte_->weight);
   }
 
   /// OpenAI's weights have the matrices of linear layers the other way round, which the first one's shape tells.
@@ -142,23 +146,30 @@ class Gpt : public torch::nn::Module {
   Dropout dropout_;
   torch::nn::ModuleList blocks_;
   LayerNorm ln_f_;
+  Linear lm_head_{nullptr};
 };
 
 const ModelRegistry::Add registered{
-    "gpt", "GPT-2: context, width, layers, heads, dropout",
+    "gpt", "GPT-2: context, width, layers, heads, dropout, tied, sparse_embedding",
     [](const Config& recipe, const std::string& key, const ModelData& data) {
       const GptShape shape{data.outputs,
                            recipe.get(key + ".context", data.input.empty() ? std::int64_t{256} : data.input[0]),
                            recipe.get(key + ".width", 256),
                            recipe.get(key + ".layers", 4),
                            recipe.get(key + ".heads", 4),
-                           recipe.get(key + ".dropout", 0.0)};
+                           recipe.get(key + ".dropout", 0.0),
+                           recipe.get(key + ".tied", true),
+                           recipe.get(key + ".sparse_embedding", false)};
       if (shape.context < 1 || shape.width < 1 || shape.layers < 1 || shape.heads < 1 ||
           shape.width % shape.heads != 0) {
         fail(Fault::Usage,
              fmt::format("{}: context {}, width {}, layers {} and heads {} are from 1 on, and heads divide "
                          "the width",
                          key, shape.context, shape.width, shape.layers, shape.heads));
+      }
+      if (shape.sparse && shape.tied) {
+        fail(Fault::Usage, key + ".sparse_embedding: the head, which is the embedding, has a dense gradient; set " +
+                               key + ".tied = false");
       }
       return model_of<Gpt>(shape);
     }};

@@ -57,8 +57,9 @@ class LstmLayers : public torch::nn::Module {
 
 class LstmModel : public torch::nn::Module {
  public:
-  LstmModel(std::int64_t words, std::int64_t width, std::int64_t hidden, std::int64_t layers, double drop)
-      : embedding_(register_module("embedding", torch::nn::Embedding(words, width))),
+  LstmModel(std::int64_t words, std::int64_t width, std::int64_t hidden, std::int64_t layers, double drop, bool sparse)
+      : embedding_(register_module("embedding",
+                                   torch::nn::Embedding(torch::nn::EmbeddingOptions(words, width).sparse(sparse)))),
         dropout_(register_module("dropout", parallel::Dropout(drop))),
         lstm_(register_module("lstm", std::make_shared<LstmLayers>(width, hidden, layers, drop))),
         head_(register_module("head", parallel::Linear(hidden, words))) {}
@@ -73,7 +74,7 @@ class LstmModel : public torch::nn::Module {
 };
 
 const ModelRegistry::Add registered{
-    "lstm", "LSTM that guesses the next token: width, hidden, layers, dropout",
+    "lstm", "LSTM that guesses the next token: width, hidden, layers, dropout, sparse_embedding",
     [](const Config& recipe, const std::string& key, const ModelData& data) {
       const std::int64_t width = recipe.get(key + ".width", 256), hidden = recipe.get(key + ".hidden", 512),
                          layers = recipe.get(key + ".layers", 2);
@@ -81,7 +82,8 @@ const ModelRegistry::Add registered{
         fail(Fault::Usage,
              fmt::format("{}: width {}, hidden {} and layers {} are from 1 on", key, width, hidden, layers));
       }
-      return model_of<LstmModel>(data.outputs, width, hidden, layers, recipe.get(key + ".dropout", 0.0));
+      return model_of<LstmModel>(data.outputs, width, hidden, layers, recipe.get(key + ".dropout", 0.0),
+                                 recipe.get(key + ".sparse_embedding", false));
     }};
 
 }  // namespace

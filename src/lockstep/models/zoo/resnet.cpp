@@ -6,18 +6,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/models/module_model.h"
+#include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/linear.h"
 
 namespace lockstep::models {
 namespace {
 
-using torch::nn::BatchNorm2d;
+using parallel::BatchNorm;
 using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 using torch::nn::Sequential;
@@ -40,12 +40,12 @@ class Residual : public torch::nn::Module {
       const std::string number = std::to_string(convolutions_.size() + 1);
       convolutions_.push_back(
           register_module("conv" + number, convolution(size, step.outputs, step.kernel, step.stride)));
-      norms_.push_back(register_module("bn" + number, BatchNorm2d(step.outputs)));
+      norms_.push_back(register_module("bn" + number, BatchNorm(step.outputs)));
       size = step.outputs;
       stride *= step.stride;
     }
     if (stride != 1 || size != inputs) {
-      downsample_ = register_module("downsample", Sequential(convolution(inputs, size, 1, stride), BatchNorm2d(size)));
+      downsample_ = register_module("downsample", Sequential(convolution(inputs, size, 1, stride), BatchNorm(size)));
     }
   }
 
@@ -60,7 +60,7 @@ class Residual : public torch::nn::Module {
 
  private:
   std::vector<Conv2d> convolutions_;
-  std::vector<BatchNorm2d> norms_;
+  std::vector<BatchNorm> norms_;
   Sequential downsample_{nullptr};
 };
 
@@ -71,19 +71,19 @@ struct Shape {
 
 class ResNet : public torch::nn::Module {
  public:
-  ResNet(const Shape& shape, bool small_stem, std::int64_t channels, std::int64_t outputs)
+  ResNet(const Shape& shape, bool small_stem, std::int64_t width, std::int64_t channels, std::int64_t outputs)
       : small_stem_(small_stem),
-        conv1_(register_module("conv1", convolution(channels, 64, small_stem ? 3 : 7, small_stem ? 1 : 2))),
-        bn1_(register_module("bn1", BatchNorm2d(64))) {
-    std::int64_t inputs = 64;
+        conv1_(register_module("conv1", convolution(channels, width, small_stem ? 3 : 7, small_stem ? 1 : 2))),
+        bn1_(register_module("bn1", BatchNorm(width))) {
+    std::int64_t inputs = width;
     for (std::size_t layer = 0; layer < shape.blocks.size(); ++layer) {
-      const std::int64_t width = std::int64_t{64} << layer, last = shape.bottleneck ? 4 * width : width;
+      const std::int64_t inner = width << layer, last = shape.bottleneck ? 4 * inner : inner;
       layers_.push_back(register_module("layer" + std::to_string(layer + 1), Sequential()));
       for (int block = 0; block < shape.blocks[layer]; ++block) {
         const std::int64_t stride = layer > 0 && block == 0 ? 2 : 1;
         const std::vector<Residual::Step> steps =
-            shape.bottleneck ? std::vector<Residual::Step>{{width, 1, 1}, {width, 3, stride}, {last, 1, 1}}
-                             : std::vector<Residual::Step>{{width, 3, stride}, {width, 3, 1}};
+            shape.bottleneck ? std::vector<Residual::Step>{{inner, 1, 1}, {inner, 3, stride}, {last, 1, 1}}
+                             : std::vector<Residual::Step>{{inner, 3, stride}, {inner, 3, 1}};
         layers_.back()->push_back(std::make_shared<Residual>(inputs, steps));
         inputs = last;
       }
@@ -101,7 +101,7 @@ class ResNet : public torch::nn::Module {
  private:
   bool small_stem_;
   Conv2d conv1_;
-  BatchNorm2d bn1_;
+  BatchNorm bn1_;
   std::vector<Sequential> layers_;
   parallel::Linear fc_{nullptr};
 };
@@ -116,14 +116,16 @@ std::unique_ptr<Model> make(const Config& recipe, const std::string& key, const 
   const std::string stem = recipe.get(key + ".stem", small ? "small" : "large");
   if (stem != "small" && stem != "large")
     fail(Fault::Usage, key + ".stem is \"small\" or \"large\", not \"" + stem + "\"");
-  return model_of<ResNet>(shape, stem == "small", data.input[0], data.outputs);
+  const std::int64_t width = recipe.get(key + ".width", 64);
+  if (width < 1) fail(Fault::Usage, fmt::format("{}.width = {}: channels of the first layers, from 1 on", key, width));
+  return model_of<ResNet>(shape, stem == "small", width, data.input[0], data.outputs);
 }
 
-const ModelRegistry::Add resnet18{"resnet18", "ResNet of 18 layers, as in torchvision: stem",
+const ModelRegistry::Add resnet18{"resnet18", "ResNet of 18 layers, as in torchvision: stem, width",
                                   [](const Config& recipe, const std::string& key, const ModelData& data) {
                                     return make(recipe, key, data, {{2, 2, 2, 2}, false});
                                   }};
-const ModelRegistry::Add resnet50{"resnet50", "ResNet of 50 layers, as in torchvision: stem",
+const ModelRegistry::Add resnet50{"resnet50", "ResNet of 50 layers, as in torchvision: stem, width",
                                   [](const Config& recipe, const std::string& key, const ModelData& data) {
                                     return make(recipe, key, data, {{3, 4, 6, 3}, true});
                                   }};

@@ -4,6 +4,7 @@
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/error.h"
 #include "lockstep/parallel/data_parallel.h"
+#include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -82,6 +83,124 @@ TEST(Dropout, DropsWholeChannels) {
   const auto output = drop(torch::ones({8, 16, 5, 5}));
   EXPECT_TRUE(torch::equal(output.amax({2, 3}), output.amin({2, 3})));
   EXPECT_THROW(Dropout(1.0), Error);
+}
+
+TEST(BatchNorm, IsThatOfLibtorch) {
+  torch::manual_seed(4);
+  for (const auto& shape : {std::vector<std::int64_t>{6, 3}, std::vector<std::int64_t>{2, 3, 4, 5}}) {
+    BatchNorm mine(3);
+    torch::nn::BatchNorm1d of_rows(3);
+    torch::nn::BatchNorm2d of_images(3);
+    const auto theirs = [&](const torch::Tensor& input) {
+      return input.dim() == 2 ? of_rows(input) : of_images(input);
+    };
+    for (const bool training : {true, true, false}) {
+      mine->train(training);
+      of_rows->train(training);
+      of_images->train(training);
+      const auto input = torch::randn(shape);
+      EXPECT_TRUE(torch::equal(mine(input), theirs(input)));
+    }
+    const auto names = buffers_of(*mine), wanted = shape.size() == 2 ? buffers_of(*of_rows) : buffers_of(*of_images);
+    ASSERT_EQ(names.size(), wanted.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      EXPECT_EQ(names[i].name, wanted[i].name);
+      EXPECT_TRUE(torch::equal(names[i].tensor, wanted[i].tensor)) << names[i].name;
+    }
+  }
+  BatchNorm norm(3);
+  EXPECT_THROW(norm(torch::ones({1, 3})), Error);
+  EXPECT_THROW(norm(torch::ones({2, 4})), Error);
+}
+
+struct NormedImpl : torch::nn::Module {
+  NormedImpl() : first(register_module("first", BatchNorm(3))), second(register_module("second", BatchNorm(3))) {
+    const torch::NoGradGuard no_gradients;
+    for (auto& norm : {first, second}) {
+      norm->weight.copy_(torch::tensor({0.5, 1.5, -2.0}));
+      norm->bias.copy_(torch::tensor({0.1, -0.2, 0.3}));
+    }
+    to(torch::kDouble);
+  }
+  torch::Tensor forward(const torch::Tensor& input) { return second(torch::tanh(first(input))); }
+  BatchNorm first, second;
+};
+TORCH_MODULE(Normed);
+
+/// Far from zero, where sums of squares would lose digits.
+torch::Tensor images() { return torch::linspace(0, 40, 12 * 3 * 4, torch::kDouble).sin().view({12, 3, 2, 2}) + 100; }
+torch::Tensor weighted_sum(const torch::Tensor& output, std::int64_t first) {
+  const auto factors = (torch::arange(output.numel(), torch::kDouble) + first * 12).cos().view_as(output);
+  return (output * factors).sum();
+}
+
+class SyncedEverywhere : public testing::TestWithParam<comm::testing::Ranks> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, SyncedEverywhere, testing::ValuesIn(comm::testing::cases()));
+
+TEST_P(SyncedEverywhere, BatchNormIsThatOfOneProcess) {
+  comm::testing::on_ranks(GetParam(), [](comm::Communicator& group) {
+    // Rank r of n takes samples [r² · 12 / n², (r + 1)² · 12 / n²): uneven, and of many ranks the first has none.
+    const std::int64_t n = group.size(), r = group.rank();
+    const std::int64_t first = r * r * 12 / (n * n), last = (r + 1) * (r + 1) * 12 / (n * n);
+    Normed mine, alone;
+    DataParallel engine(parameters_of(*mine), group);
+    const SyncedBatchNorms synced(*mine, group);
+    const auto near = [](const torch::Tensor& one, const torch::Tensor& other) {
+      return one.numel() == 0 ||
+             (one - other).abs().max().item<double>() <= 1e-12 * (1 + other.abs().max().item<double>());
+    };
+    for (int step = 0; step < 3; ++step) {
+      const auto whole = (images() * (1 + step)).detach().requires_grad_();
+      const auto part = whole.detach().slice(0, first, last).clone().requires_grad_();
+      engine.drop_gradients();
+      alone->zero_grad();
+      const auto wanted = alone(whole), output = mine(part);
+      weighted_sum(wanted, 0).backward();
+      weighted_sum(output, first).backward();
+      engine.finish();
+      EXPECT_TRUE(near(output, wanted.slice(0, first, last)));
+      EXPECT_TRUE(near(part.grad(), whole.grad().slice(0, first, last)));
+      const auto parameters = parameters_of(*mine), others = parameters_of(*alone);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        EXPECT_TRUE(near(parameters[i].tensor.grad(), others[i].tensor.grad())) << parameters[i].name;
+      }
+      const auto buffers = buffers_of(*mine), running = buffers_of(*alone);
+      for (std::size_t i = 0; i < buffers.size(); ++i) {
+        EXPECT_TRUE(near(buffers[i].tensor.to(torch::kDouble), running[i].tensor.to(torch::kDouble)))
+            << buffers[i].name;
+        const std::string bytes(static_cast<const char*>(buffers[i].tensor.const_data_ptr()),
+                                buffers[i].tensor.nbytes());
+        for (const auto& other : group.gather_bytes(bytes)) EXPECT_EQ(other, bytes) << "running statistics differ";
+      }
+    }
+    // Evaluation needs nobody.
+    mine->eval();
+    alone->eval();
+    const bool same = group.rank() > 0 || near(mine(images()), alone(images()));
+    EXPECT_TRUE(same);
+  });
+}
+
+TEST(SyncedBatchNorms, SayWhatTheyCannotBe) {
+  comm::testing::on_ranks({2}, [](comm::Communicator& group) {
+    torch::nn::Sequential with_theirs(torch::nn::Linear(3, 3), torch::nn::BatchNorm1d(3)), with_none(Linear(3, 3));
+    const auto message = [&group](torch::nn::Module& model) -> std::string {
+      try {
+        const SyncedBatchNorms synced(model, group);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.fault(), Fault::Usage);
+        return error.message();
+      }
+      return "";
+    };
+    EXPECT_NE(message(*with_theirs).find("'1' is a torch::nn::BatchNorm"), std::string::npos);
+    EXPECT_NE(message(*with_none).find("has no batch norm"), std::string::npos);
+    Normed normed;
+    {
+      const SyncedBatchNorms synced(*normed, group);
+    }
+    if (group.rank() == 0) (void)normed(images());  // alone again
+  });
 }
 
 }  // namespace

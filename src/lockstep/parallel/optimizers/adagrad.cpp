@@ -12,6 +12,8 @@ class Adagrad final : public Optimizer {
 
   std::vector<std::string> states() const override { return {"sum"}; }
 
+  bool sparse() const noexcept override { return true; }
+
   void step(const ElementRun& run, const StepSettings& settings) const override {
     with_elements(run, [&]<class T>(T* weights, const T* gradients, const std::array<T*, kMostStates>& states) {
       T* sum = states[0];

@@ -16,6 +16,8 @@ class Adam final : public Optimizer {
 
   std::vector<std::string> states() const override { return {"exp_avg", "exp_avg_sq"}; }
 
+  bool sparse() const noexcept override { return true; }
+
   void step(const ElementRun& run, const StepSettings& settings) const override {
     const double mean_share = Betas::share(betas_.mean, settings.step);
     const double square_share = Betas::share(betas_.square, settings.step);

@@ -18,6 +18,8 @@ class Sgd final : public Optimizer {
     return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum_buffer"};
   }
 
+  bool sparse() const noexcept override { return momentum_ == 0; }
+
   void step(const ElementRun& run, const StepSettings& settings) const override {
     with_elements(run, [&]<class T>(T* weights, const T* gradients, const std::array<T*, kMostStates>& states) {
       const auto lr = static_cast<T>(settings.lr), decay = static_cast<T>(settings.weight_decay),

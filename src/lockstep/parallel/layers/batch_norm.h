@@ -1,0 +1,54 @@
+// lockstep/parallel/layers/batch_norm.h
+//
+// torch::nn::BatchNorm1d, 2d and 3d in one, which can take its statistics over the samples
+// of all ranks (SyncedBatchNorms): ranks may have uneven parts, or none, and the result is that
+// of one process with the whole batch. Then forward and backward are collectives, so every rank
+// runs both, a rank without samples with an empty input.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::parallel {
+
+class BatchNormImpl : public torch::nn::Module {
+ public:
+  explicit BatchNormImpl(std::int64_t channels, double epsilon = 1e-5, double momentum = 0.1);
+  at::Tensor forward(const at::Tensor& input);  // [sample, channel, …]
+
+  at::Tensor weight, bias;                                    // [channels]
+  at::Tensor running_mean, running_var, num_batches_tracked;  // of training, for evaluation
+
+ private:
+  friend class SyncedBatchNorms;
+  at::Tensor synced(const at::Tensor& input);
+
+  double epsilon_;
+  double momentum_;
+  comm::Communicator* group_ = nullptr;
+};
+TORCH_MODULE(BatchNorm);
+
+/// While it lives, every BatchNorm of `model` takes its statistics over all ranks of `group`. Fault::Usage if there is
+/// none, or one of torch::nn. All ranks make it at the same time.
+class SyncedBatchNorms {
+ public:
+  SyncedBatchNorms(torch::nn::Module& model, comm::Communicator& group);
+  ~SyncedBatchNorms();
+  SyncedBatchNorms(const SyncedBatchNorms&) = delete;
+  SyncedBatchNorms& operator=(const SyncedBatchNorms&) = delete;
+
+ private:
+  // Of its own: where its collectives come among those of gradients depends on backward.
+  std::unique_ptr<comm::Communicator> group_;
+  std::vector<std::shared_ptr<torch::nn::Module>> norms_;
+};
+
+}  // namespace lockstep::parallel
