@@ -170,10 +170,12 @@ class Losses final : public train::Observer {
 
 /// Leaves FOLDER/NAME-PRECISION.safetensors and .json for the other side.
 void record(const Case& one, const std::string& precision, int steps, const fs::path& folder) {
+  std::vector<std::string> settings = {"precision=" + precision, "steps=" + std::to_string(steps)};
+  // A fused step leaves every rank its own gradients.
+  if (steps == 1) settings.emplace_back("fuse_step=false");
   Record record;
   train::testing::train(
-      kRanks, {"precision=" + precision, "steps=" + std::to_string(steps)}, {}, one.recipe,
-      std::make_shared<Losses>(record),
+      kRanks, settings, {}, one.recipe, std::make_shared<Losses>(record),
       [&record](train::RecipeRun& run) { run.task = std::make_unique<RecordedTask>(std::move(run.task), record); },
       [&record](const torch::nn::Module& model) {
         // Statistics of batch norms are each rank's own; gradients are those of the last step.
