@@ -30,6 +30,7 @@ constexpr const char kExamples[] = R"(Examples:
 The batch is of each rank: mlp 128, cnn 64, resnet18 8, lstm 32 windows of 64 tokens.)";
 
 constexpr double kRunTimeout_s = 300;
+constexpr const char kTunedPeer[] = "torch_ddp_tuned";
 
 struct Options {
   std::vector<std::string> models = train_case_names();
@@ -57,32 +58,29 @@ std::vector<std::string> command_of_ours(const std::string& model, int ranks, co
   return command;
 }
 
-std::vector<std::string> command_of_peer(const std::string& model, int ranks, const Options& options,
-                                         const std::vector<std::string>& flags) {
+std::vector<std::string> command_of_peer(const std::string& model, int ranks, const Options& options, bool tuned) {
   std::vector<std::string> command = {peers_folder() / "run-train", "--ranks", std::to_string(ranks), "--threads",
                                       std::to_string(options.threads)};
   const auto arguments = arguments_of(model, options);
   command.insert(command.end(), arguments.begin(), arguments.end());
-  command.insert(command.end(), flags.begin(), flags.end());
+  if (tuned) command.emplace_back("--tuned");
   return command;
 }
 
 std::vector<Contestant> contestants(const Options& options, Report& report) {
-  const bool torch = !install_peers(options.peers, "install-train", report).empty();
+  const auto peers = install_peers(options.peers, "install-train", report);
   std::vector<Contestant> all;
   for (const int ranks : options.ranks) {
     for (const auto& model : options.models) {
-      const auto add = [&](const char* who, const char* variant, std::vector<std::string> command) {
-        all.push_back({{who, variant}, std::move(command), fmt::format("{} {}", model, ranks)});
+      const auto add = [&](const std::string& who, std::vector<std::string> command) {
+        all.push_back({{who, ""}, std::move(command), fmt::format("{} {}", model, ranks)});
       };
-      add(kOurs, "", command_of_ours(model, ranks, options));
+      add(kOurs, command_of_ours(model, ranks, options));
+      for (const auto& peer : peers) add(peer, command_of_peer(model, ranks, options, peer == kTunedPeer));
+      if (ranks == 1) continue;
       auto alone = command_of_ours(model, ranks, options);
       alone.emplace_back("--alone");
-      add(kCeiling, "", alone);
-      if (!torch) continue;
-      add("torch_ddp", "", command_of_peer(model, ranks, options, {}));
-      add("torch_ddp", "tuned", command_of_peer(model, ranks, options, {"--tuned"}));
-      add(kCeiling, "of torch", command_of_peer(model, ranks, options, {"--tuned", "--alone"}));
+      add(kCeiling, alone);
     }
   }
   return all;
@@ -106,7 +104,7 @@ void run_once(Contestant& contestant, const Options& options, Report& report) {
 }
 
 void run(Options options) {
-  options.peers = checked_peers(options.peers, {"torch_ddp"});
+  options.peers = checked_peers(options.peers, {"torch_ddp", kTunedPeer});
   for (const auto& model : options.models) (void)train_case(model);
   options.files.check();
   Report report("train");
@@ -131,7 +129,9 @@ void add_bench_train(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--set", options->settings, "Of our recipes: key=value, such as fuse_step=false");
   command->add_option("--threads", options->threads, "Of each rank")->check(CLI::Range(1, 1024))->capture_default_str();
-  command->add_option("--peers", options->peers, "torch_ddp or none")->delimiter(',')->capture_default_str();
+  command->add_option("--peers", options->peers, "torch_ddp, torch_ddp_tuned (views of buckets, fused SGD) or none")
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Rounds over all participants")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -1,7 +1,6 @@
 """Training steps of PyTorch, timed: DistributedDataParallel over gloo, one process a rank.
 
-With --alone the ranks do not communicate but meet in a barrier after each step. The method is
-that of `lockstep bench train`: from the end of one step to the end of the next, the slowest
+The method is that of `lockstep bench train`: from the end of one step to the end of the next, the slowest
 rank counts. Models and batches are those of apps/bench/train_case.cpp.
 """
 
@@ -97,7 +96,7 @@ def work(rank, options, store):
     torch.manual_seed(rank)
     make_model, make_batch = CASES[options.model]
     model = make_model()
-    if not options.alone and options.ranks > 1:
+    if options.ranks > 1:
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=options.tuned)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=options.tuned)
     x, y = make_batch()
@@ -106,8 +105,6 @@ def work(rank, options, store):
         optimizer.zero_grad()
         functional.cross_entropy(model(x).reshape(y.numel(), -1), y).backward()
         optimizer.step()
-        if options.alone:
-            dist.barrier()
         ends.append(time.perf_counter())
     seconds = torch.tensor([end - begin for begin, end in zip(ends, ends[1:])][-options.steps :], dtype=torch.float64)
     dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
@@ -123,7 +120,6 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--tuned", action="store_true", help="gradients as views of buckets, fused SGD")
     options = parser.parse_args()
     # Without a name gloo resolves the host's own, which fails where DNS does not know it.
