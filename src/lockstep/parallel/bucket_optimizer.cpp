@@ -118,6 +118,7 @@ void BucketOptimizer::step(double lr, double gradient_scale) {
       step_part(bucket, slice.begin, slice.count(), element(gradients, slice.begin), gradient_scale);
     }
   }
+  buckets_.weights_to_device();
 }
 
 void BucketOptimizer::begin_step(double lr) noexcept {
@@ -159,7 +160,7 @@ void BucketOptimizer::add_views(Parameters& views, std::size_t bucket, std::size
   for (const std::size_t parameter : buckets_.all()[bucket].parameters) {
     const Place& place = buckets_.place(parameter);
     views.push_back({state_names_[number] + "/" + parameter_names_[parameter],
-                     whole.narrow(0, place.first, place.count).view_as(buckets_.weight(parameter))});
+                     whole.narrow(0, place.first, place.count).view(buckets_.weight(parameter).sizes())});
   }
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/parallel/buckets.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 
 namespace lockstep::parallel {
@@ -40,15 +41,41 @@ Buckets::Buckets(const Parameters& parameters, const std::vector<std::size_t>& o
     buckets_[number].weights = group.empty({elements[number]}, types[number]).zero_();
     const std::int64_t of_gradients = buckets_[number].rows.defined() ? 0 : elements[number];
     buckets_[number].gradients = group.empty({of_gradients}, types[number]).zero_();
+    const at::Tensor& first = parameters[buckets_[number].parameters.front()].tensor;
+    if (first.is_cpu()) continue;
+    buckets_[number].device_weights = at::zeros({elements[number]}, first.options().requires_grad(false));
+    buckets_[number].device_gradients = at::zeros({of_gradients}, first.options().requires_grad(false));
   }
 }
 
 at::Tensor Buckets::weight(std::size_t parameter) const {
-  return view(buckets_[places_[parameter].bucket].weights, parameter);
+  const Bucket& bucket = buckets_[places_[parameter].bucket];
+  return view(bucket.device_weights.defined() ? bucket.device_weights : bucket.weights, parameter);
 }
 
 at::Tensor Buckets::gradient(std::size_t parameter) const {
-  return view(buckets_[places_[parameter].bucket].gradients, parameter);
+  const Bucket& bucket = buckets_[places_[parameter].bucket];
+  return view(bucket.device_gradients.defined() ? bucket.device_gradients : bucket.gradients, parameter);
+}
+
+void Buckets::gradients_to_host(std::size_t bucket) const {
+  if (buckets_[bucket].device_gradients.defined()) buckets_[bucket].gradients.copy_(buckets_[bucket].device_gradients);
+}
+
+void Buckets::gradients_to_device(std::size_t bucket) const {
+  if (buckets_[bucket].device_gradients.defined()) buckets_[bucket].device_gradients.copy_(buckets_[bucket].gradients);
+}
+
+void Buckets::weights_to_host() const {
+  for (const auto& bucket : buckets_) {
+    if (bucket.device_weights.defined()) bucket.weights.copy_(bucket.device_weights);
+  }
+}
+
+void Buckets::weights_to_device() const {
+  for (const auto& bucket : buckets_) {
+    if (bucket.device_weights.defined()) bucket.device_weights.copy_(bucket.weights);
+  }
 }
 
 void Buckets::set_rows(std::size_t parameter, const at::Tensor& rows, const at::Tensor& values) {

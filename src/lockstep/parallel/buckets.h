@@ -3,7 +3,8 @@
 // Buckets are long runs of communicator memory that hold the weights of a model and, at
 // the same places, their gradients: a collective or an optimiser walks through a bucket
 // without knowing where one parameter ends and the next begins. Parameters become views
-// of it, so the model goes on as before.
+// of it, so the model goes on as before. Of a model on a GPU they are views of a copy there:
+// gradients come from it and new weights go to it when asked for.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +37,9 @@ struct Bucket {
   // Of a sparse parameter, which is alone in its bucket: the rows that there are gradients of, ascending; gradients are
   // [rows · width]. Undefined: of all elements.
   at::Tensor rows = {};
+  // Of a model on another device, which computes in them; else undefined.
+  at::Tensor device_weights = {};
+  at::Tensor device_gradients = {};
 };
 
 class Buckets {
@@ -48,10 +52,15 @@ class Buckets {
 
   const std::vector<Bucket>& all() const noexcept { return buckets_; }
   const Place& place(std::size_t parameter) const noexcept { return places_[parameter]; }
-  /// Shaped as the parameter.
+  /// Shaped as the parameter, where the model computes.
   at::Tensor weight(std::size_t parameter) const;
   at::Tensor gradient(std::size_t parameter) const;
   bool sparse(std::size_t parameter) const noexcept { return buckets_[places_[parameter].bucket].rows.defined(); }
+  // Between a bucket and its copy on a device, if there is one.
+  void gradients_to_host(std::size_t bucket) const;
+  void gradients_to_device(std::size_t bucket) const;
+  void weights_to_host() const;
+  void weights_to_device() const;
   /// Of a sparse parameter; `values` are [rows, width].
   void set_rows(std::size_t parameter, const at::Tensor& rows, const at::Tensor& values);
 

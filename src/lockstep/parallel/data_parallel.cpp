@@ -54,7 +54,9 @@ class DataParallel::Engine {
     }
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
       const auto& [name, tensor] = parameters_[number];
-      if (!buckets_.sparse(number) || tensor.dim() == 2) continue;
+      if (!buckets_.sparse(number)) continue;
+      if (!tensor.is_cpu()) fail(Fault::Usage, fmt::format("'{}' has sparse gradients, which only CPUs sum", name));
+      if (tensor.dim() == 2) continue;
       fail(Fault::Usage,
            fmt::format("'{}' cannot have sparse gradients: it has {} dims, not rows", name, tensor.dim()));
     }
@@ -65,6 +67,7 @@ class DataParallel::Engine {
     }
     move_into(buckets_);
     for (const auto& bucket : buckets_.all()) group_.broadcast_(bucket.weights, 0, {.name = "weights"}).wait();
+    buckets_.weights_to_device();
     start_step();
   }
   ~Engine() {
@@ -92,6 +95,11 @@ class DataParallel::Engine {
     for (auto& work : works_) work.wait();
     works_.clear();
     if (wired()) options_.wire->finish(group_);
+    if (update_) {
+      buckets_.weights_to_device();
+    } else {
+      for (std::size_t bucket = 0; bucket < buckets_.all().size(); ++bucket) buckets_.gradients_to_device(bucket);
+    }
     unused_.clear();
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
       if (arrivals_of_[number] == 0) unused_.push_back(parameters_[number].name);
@@ -105,8 +113,10 @@ class DataParallel::Engine {
     const at::NoGradGuard no_gradients;
     complete_gradients();
     for (std::size_t number = 0; number < sums_.size(); ++number) {
+      buckets_.gradients_to_host(number);
       at::Tensor gradients = buckets_.all()[number].gradients;
       sums_[number].fold_(gradients, shard_);
+      buckets_.gradients_to_device(number);
     }
     sums_.clear();
     rebuild();
@@ -132,6 +142,7 @@ class DataParallel::Engine {
       works.push_back(group_.all_reduce_(bucket.weights, comm::ReduceOp::Sum, {.name = "weights"}));
     }
     for (auto& work : works) work.wait();
+    buckets_.weights_to_device();
   }
 
   void check_equal() const {
@@ -203,6 +214,7 @@ class DataParallel::Engine {
     complete_gradients();
     if (sums_.empty()) sums_.resize(buckets_.all().size());
     for (std::size_t number = 0; number < sums_.size(); ++number) {
+      buckets_.gradients_to_host(number);
       at::Tensor gradients = buckets_.all()[number].gradients;
       sums_[number].fold_(gradients, shard_);
       sums_[number].keep(gradients, shard_);
@@ -279,6 +291,7 @@ class DataParallel::Engine {
       ++started_;
       return;
     }
+    buckets_.gradients_to_host(started_);
     at::Tensor gradients = bucket.gradients;
     if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
     // However small: backward goes on meanwhile.
@@ -319,6 +332,7 @@ class DataParallel::Engine {
       gradient.copy_(parameter.grad());
       parameter.mutable_grad() = gradient;
     }
+    buckets.weights_to_host();
   }
 
   void rebuild() {

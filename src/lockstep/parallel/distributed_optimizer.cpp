@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include "lockstep/parallel/broadcast.h"
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/module_parameters.h"
 
@@ -31,12 +32,7 @@ class DistributedOptimizer::State {
 };
 
 void broadcast_(torch::nn::Module& model, comm::Communicator& group, int root) {
-  const torch::NoGradGuard no_gradients;
-  std::vector<at::Tensor> tensors;
-  for (const auto& all : {parameters_of(model), buffers_of(model)}) {
-    for (const auto& parameter : all) tensors.push_back(parameter.tensor.detach());
-  }
-  if (!tensors.empty()) group.broadcast_(tensors, root, {.name = "model"}).wait();
+  for (const auto& tensors : {parameters_of(model), buffers_of(model)}) broadcast_(tensors, group, root, "model");
 }
 
 DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer, comm::Communicator& group)

@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 
+#include "lockstep/parallel/broadcast.h"
+
 namespace lockstep::parallel {
 
 RunningStatistics::RunningStatistics(Parameters buffers, comm::Communicator& group)
@@ -49,16 +51,12 @@ void RunningStatistics::finish(int shards) {
 }
 
 void RunningStatistics::take_from_first_rank() {
-  if (buffers_.empty()) return;
-  const at::NoGradGuard no_gradients;
-  std::vector<at::Tensor> tensors;
-  for (const auto& buffer : buffers_) tensors.push_back(buffer.tensor);
-  group_.broadcast_(tensors, 0, {.name = "running statistics"}).wait();
+  broadcast_(buffers_, group_, 0, "running statistics");
 }
 
 at::Tensor RunningStatistics::gathered() const {
   std::vector<at::Tensor> flat;
-  for (const auto& buffer : buffers_) flat.push_back(buffer.tensor.flatten().to(at::kDouble));
+  for (const auto& buffer : buffers_) flat.push_back(buffer.tensor.flatten().to(at::kCPU, at::kDouble));
   return at::cat(flat);
 }
 

@@ -9,6 +9,7 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/data/transformed.h"
 #include "lockstep/data/windows.h"
+#include "lockstep/train/device.h"
 
 namespace lockstep::train {
 namespace {
@@ -81,6 +82,8 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.seed = static_cast<std::uint64_t>(recipe.get("seed", 0));
   settings.exact = recipe.get("exact", settings.exact);
   settings.shards = static_cast<int>(recipe.get("shards", settings.shards));
+  settings.device = recipe.get("device", settings.device);
+  (void)device_named(settings.device, group.rank());  // before torch is used, which asks for GPUs once and for all
   if (recipe.has("fuse_step")) settings.fuse_step = recipe.get("fuse_step", true);
   settings.accumulate = recipe.get("accumulate", settings.accumulate);
   settings.local_steps = recipe.get("local_steps", settings.local_steps);

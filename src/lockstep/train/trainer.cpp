@@ -19,12 +19,14 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/data/loader.h"
+#include "lockstep/parallel/broadcast.h"
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
+#include "lockstep/train/device.h"
 #include "lockstep/train/examination.h"
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
@@ -121,8 +123,9 @@ data::Position position_of(const nlohmann::json& facts) {
   return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
-torch::nn::Module& converted(torch::nn::Module& model, Precision precision) {
+torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::Device device) {
   convert_(model, precision);
+  move_(model, device);
   return model;
 }
 
@@ -142,7 +145,8 @@ class Run {
         samples_(order_->length()),
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
-        resumed_(resume(settings.checkpoints, group, converted(task.model(), settings.precision))),
+        device_(device_named(settings.device, group.rank())),
+        resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_))),
         engine_(parallel::parameters_of(task.model()), group,
                 {.sparse = parallel::sparse_parameters_of(task.model()),
                  .wire = settings.wire ? settings.wire() : nullptr,
@@ -237,8 +241,7 @@ class Run {
     callback.set_state(states.at(callback.name()));
     const at::NoGradGuard no_gradients;
     if (group_.rank() == 0) load_into(callback.tensors(), resumed_.tensors, callback.name() + "/");
-    for (const auto& parameter : callback.tensors())
-      group_.broadcast_(parameter.tensor, 0, {.name = "callback"}).wait();
+    parallel::broadcast_(callback.tensors(), group_, 0, "callback");
   }
 
   void take_step(const data::Batch& batch) {
@@ -476,7 +479,8 @@ class Run {
   Score score_of(const data::Batch& batch, std::int64_t first, std::int64_t last) {
     data::Batch piece = piece_of(batch, first, last);
     convert_(piece, settings_.precision);
-    const Autocast autocast(settings_.precision, engine_.parameters().front().tensor.device().type());
+    move_(piece, device_);
+    const Autocast autocast(settings_.precision, device_.type());
     return task_.score(piece);
   }
 
@@ -541,7 +545,7 @@ class Run {
         const Score score = score_of(*batch, first, last);
         scores.add(shard, score);
         for (std::size_t number = 0; number < sums.size(); ++number) {
-          const at::Tensor more = settings_.metrics[number]->sums(score);
+          const at::Tensor more = settings_.metrics[number]->sums(score).cpu();
           sums[number] = sums[number].defined() ? sums[number] + more : more;
         }
       }
@@ -581,6 +585,7 @@ class Run {
   std::int64_t samples_;  // of an epoch
   RunLength length_;
   std::unique_ptr<Schedule> schedule_;
+  c10::Device device_;
   Resumed resumed_;
   parallel::DataParallel engine_;
   parallel::RunningStatistics statistics_;
@@ -628,6 +633,9 @@ void check(const TrainerSettings& settings) {
     fail(Fault::Usage, fmt::format("sync_batch_norm needs all ranks in every layer, and {}; set one of them",
                                    settings.exact ? "with exact = true batch norms take statistics per shard"
                                                   : "with local_steps ranks go on their own"));
+  }
+  if (settings.exact && settings.device != "cpu") {
+    fail(Fault::Usage, "exact mode needs device = \"cpu\": kernels of a GPU add in an order of their own");
   }
   if (settings.exact && settings.wire) {
     fail(Fault::Usage,

@@ -5,6 +5,7 @@
 #include <ATen/ops/lstm.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/embedding.h>
@@ -16,6 +17,12 @@
 
 namespace lockstep::models {
 namespace {
+
+/// For cuDNN, which wants all weights of a layer in one piece and says so at every call: they lie in buckets.
+class Silent final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override {}
+};
 
 /// torch::nn::LSTM with batches first, whose dropout between layers is keyed.
 class LstmLayers : public torch::nn::Module {
@@ -38,6 +45,8 @@ class LstmLayers : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input) {  // [batch, time, inputs]
+    Silent silent;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silent);
     const at::Tensor start = at::zeros({1, input.size(0), hidden_}, input.options());
     at::Tensor values = input;
     // Under autocast too: oneDNN trains an LSTM in half on a few processors only.

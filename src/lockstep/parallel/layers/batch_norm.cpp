@@ -29,7 +29,7 @@ std::vector<std::int64_t> dims_of(const at::Tensor& input) {
 at::Tensor spread(const at::Tensor& values, const at::Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = values.numel();
-  return values.to(input.scalar_type()).view(shape);
+  return values.to(input.device(), input.scalar_type()).view(shape);
 }
 
 struct Moments {
@@ -65,6 +65,8 @@ Moments moments_of(const at::Tensor& input, comm::Communicator& group) {
     result.count = together;
   }
   result.variance.div_(result.count);
+  result.mean = result.mean.to(input.device());
+  result.variance = result.variance.to(input.device());
   return result;
 }
 

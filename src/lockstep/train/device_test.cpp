@@ -1,0 +1,110 @@
+#include "lockstep/train/device.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/train/testing.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::train;
+
+bool has_gpu() {
+  try {
+    return device_named("cuda", 0).is_cuda();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::string refusal(const std::string& device) {
+  try {
+    (void)device_named(device, 0);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Usage);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Device, IsNamed) {
+  EXPECT_TRUE(device_named("cpu", 3).is_cpu());
+  EXPECT_NE(refusal("gpu").find("it is \"cpu\", \"cuda\""), std::string::npos);
+  EXPECT_NE(refusal("cuda:x").find("device"), std::string::npos);
+  EXPECT_NE(refusal("cuda:100").find("there"), std::string::npos);
+}
+
+TEST(Device, ThatIsNotHereIsSaidToBeMissing) {
+  if (has_gpu()) GTEST_SKIP() << "there is a GPU";
+  EXPECT_NE(refusal("cuda").find("there is no GPU here"), std::string::npos) << refusal("cuda");
+  EXPECT_NE(refusal("cuda").find("use device = \"cpu\""), std::string::npos);
+  EXPECT_THROW(train(2, {"device=cuda", "exact=false"}), Error);
+}
+
+TEST(Device, ThatIsAGpuIsRefusedByExactMode) {
+  try {
+    train(1, {"device=cuda"});
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("exact mode needs device = \"cpu\""), std::string::npos) << error.message();
+  }
+}
+
+struct Case {
+  const char* model;
+  std::string recipe;
+};
+
+std::string images(const std::string& model, int size, int channels) {
+  return "steps = 4\nbatch = 12\nprecision = 'float64'\n[data]\ntrain = 'images:samples=60,size=" +
+         std::to_string(size) + ",channels=" + std::to_string(channels) +
+         "'\ntest = 'images:samples=20,size=" + std::to_string(size) + ",channels=" + std::to_string(channels) +
+         "'\ntransforms = ['normalise image']\n[model]\n" + model +
+         "\n[optimizer]\nname = 'adamw'\nlr = 0.001\nweight_decay = 0.01\n";
+}
+
+std::string tokens(const std::string& model) {
+  return "steps = 4\nbatch = 12\nprecision = 'float64'\nclip_norm = 1.0\n[data]\ntrain = 'tokens:samples=60,length=17,"
+         "vocabulary=40'\n[task]\nname = 'next_token'\nvocabulary = 40\n[model]\n" +
+         model + "\n[optimizer]\nname = 'sgd'\nlr = 0.1\nmomentum = 0.9\n";
+}
+
+const Case kCases[] = {
+    {"mlp", images("name = 'mlp'\nhidden = [32, 16]\ndropout = 0.2", 12, 1)},
+    {"mnist_cnn", images("name = 'mnist_cnn'\ndropout = 0.5", 12, 1)},
+    {"alexnet", images("name = 'alexnet'\ndropout = 0.0", 64, 3)},
+    {"resnet18", images("name = 'resnet18'\nwidth = 8", 16, 3)},
+    {"resnet50", images("name = 'resnet50'\nwidth = 8", 16, 3)},
+    {"lstm", tokens("name = 'lstm'\nwidth = 16\nhidden = 24\ndropout = 0.2")},
+    {"gpt", tokens("name = 'gpt'\nwidth = 32\nlayers = 2\nheads = 2\ndropout = 0.1")},
+};
+
+class OnAGpu : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Models, OnAGpu, ::testing::ValuesIn(kCases),
+                         [](const auto& one) { return std::string(one.param.model); });
+
+TEST_P(OnAGpu, TrainsAsOnTheCpu) {
+  if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
+  for (const int ranks : {1, 2}) {
+    for (const char* more : {"fuse_step=false", "callbacks.ema.decay=0.9"}) {
+      const auto wanted = train(ranks, {more}, {}, GetParam().recipe);
+      const auto actual = train(ranks, {more, "device=cuda"}, {}, GetParam().recipe);
+      EXPECT_NEAR(actual.result.loss, wanted.result.loss, 1e-9 * std::abs(wanted.result.loss)) << ranks << ' ' << more;
+      ASSERT_EQ(actual.result.evaluations.size(), wanted.result.evaluations.size());
+      for (std::size_t i = 0; i < wanted.result.evaluations.size(); ++i) {
+        const double loss = wanted.result.evaluations[i].figures[0].second;
+        EXPECT_NEAR(actual.result.evaluations[i].figures[0].second, loss, 1e-8 * std::abs(loss)) << ranks << ' ' << more;
+      }
+    }
+    for (const char* half : {"precision=bf16", "precision=fp16"}) {
+      EXPECT_TRUE(std::isfinite(train(ranks, {half, "device=cuda"}, {}, GetParam().recipe).result.loss)) << half;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
