@@ -73,7 +73,10 @@ const char* Communicator::backend() const noexcept { return backend_->name(); }
 int Communicator::world_rank(int rank) const noexcept { return backend_->world_rank(rank); }
 
 at::Tensor Communicator::empty(at::IntArrayRef sizes, at::ScalarType type) {
-  if (endpoint_->segment().threads()) return at::empty(sizes, at::TensorOptions(type));
+  // Alone there is nobody to share it with, and private memory may have huge pages.
+  if (endpoint_->segment().threads() || endpoint_->segment().ranks() == 1) {
+    return at::empty(sizes, at::TensorOptions(type));
+  }
   return empty_in_arena(endpoint_->arena(), sizes, type);
 }
 

@@ -50,9 +50,7 @@ void RunningStatistics::finish(int shards) {
   spread(sum_.div(shards));
 }
 
-void RunningStatistics::take_from_first_rank() {
-  broadcast_(buffers_, group_, 0, "running statistics");
-}
+void RunningStatistics::take_from_first_rank() { broadcast_(buffers_, group_, 0, "running statistics"); }
 
 at::Tensor RunningStatistics::gathered() const {
   std::vector<at::Tensor> flat;

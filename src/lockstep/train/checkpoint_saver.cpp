@@ -24,7 +24,8 @@ parallel::Parameters share_of(const parallel::Parameters& all, const comm::Commu
     const auto writer =
         static_cast<int>(middle * static_cast<std::size_t>(group.size()) / std::max<std::size_t>(total, 1));
     before += tensor.nbytes();
-    if (std::min(writer, group.size() - 1) == group.rank()) mine.push_back({name, tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true)});
+    if (std::min(writer, group.size() - 1) == group.rank())
+      mine.push_back({name, tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true)});
   }
   return mine;
 }

@@ -34,8 +34,7 @@ c10::Device device_named(const std::string& name, int rank) {
   if (name != "cuda" && !name.starts_with(kNumbered)) {
     fail(Fault::Usage, fmt::format("device = \"{}\": it is \"cpu\", \"cuda\" or \"cuda:0\", …", name));
   }
-  const std::int64_t wanted =
-      name == "cuda" ? -1 : parse_integer("device", name.substr(kNumbered.size()), 0, 127);
+  const std::int64_t wanted = name == "cuda" ? -1 : parse_integer("device", name.substr(kNumbered.size()), 0, 127);
   std::string why;
   const int count = gpus(why);
   if (count == 0) {

@@ -97,7 +97,8 @@ TEST_P(OnAGpu, TrainsAsOnTheCpu) {
       ASSERT_EQ(actual.result.evaluations.size(), wanted.result.evaluations.size());
       for (std::size_t i = 0; i < wanted.result.evaluations.size(); ++i) {
         const double loss = wanted.result.evaluations[i].figures[0].second;
-        EXPECT_NEAR(actual.result.evaluations[i].figures[0].second, loss, 1e-8 * std::abs(loss)) << ranks << ' ' << more;
+        EXPECT_NEAR(actual.result.evaluations[i].figures[0].second, loss, 1e-8 * std::abs(loss))
+            << ranks << ' ' << more;
       }
     }
     for (const char* half : {"precision=bf16", "precision=fp16"}) {

@@ -46,7 +46,7 @@ struct TrainerSettings {
   bool sync_batch_norm = false;  // batch norms take their statistics over all ranks
   std::uint64_t seed = 0;
   bool exact = false;
-  int shards = 16;  // of exact mode, a power of two and at least as many as ranks
+  int shards = 16;             // of exact mode, a power of two and at least as many as ranks
   std::string device = "cpu";  // see device.h
   Precision precision = Precision::Float32;
   LossScaleSettings loss_scale = {};  // of fp16
