@@ -18,6 +18,7 @@ struct Recipe {
   const char* name;
   std::vector<std::string> settings;  // smaller than the recipe's own
 };
+std::ostream& operator<<(std::ostream& out, const Recipe& recipe) { return out << recipe.name; }
 
 const std::vector<std::string> kDigits = {"data.train=images:samples=2000,size=28,channels=1",
                                           "data.test=", "steps=50"};

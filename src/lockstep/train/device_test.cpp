@@ -47,7 +47,7 @@ TEST(Device, ThatIsNotHereIsSaidToBeMissing) {
 
 TEST(Device, ThatIsAGpuIsRefusedByExactMode) {
   try {
-    train(1, {"device=cuda"});
+    train(1, {}, {}, testing::kBlobs, nullptr, [](RecipeRun& run) { run.settings.device = "cuda"; });
     FAIL() << "nobody noticed";
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("exact mode needs device = \"cpu\""), std::string::npos) << error.message();
@@ -58,6 +58,7 @@ struct Case {
   const char* model;
   std::string recipe;
 };
+std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.model; }
 
 std::string images(const std::string& model, int size, int channels) {
   return "steps = 4\nbatch = 12\nprecision = 'float64'\n[data]\ntrain = 'images:samples=60,size=" +

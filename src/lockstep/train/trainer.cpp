@@ -4,13 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
@@ -27,10 +25,13 @@
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
 #include "lockstep/train/device.h"
+#include "lockstep/train/evaluation.h"
 #include "lockstep/train/examination.h"
+#include "lockstep/train/resumption.h"
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
 #include "lockstep/train/stop_request.h"
+#include "lockstep/train/trainer_check.h"
 
 namespace lockstep::train {
 namespace {
@@ -48,45 +49,6 @@ Shards shards_of(const comm::Communicator& group, const TrainerSettings& setting
   return Shards::of(group, settings.shards);
 }
 
-/// `targets` become the tensors of the same name, with `prefix` in front.
-void load_into(const parallel::Parameters& targets, const parallel::Parameters& tensors, const std::string& prefix) {
-  std::map<std::string, at::Tensor> by_name;
-  for (const auto& [name, tensor] : tensors) by_name.emplace(name, tensor);
-  for (const auto& [name, tensor] : targets) {
-    const auto found = by_name.find(prefix + name);
-    if (found == by_name.end() || found->second.sizes() != tensor.sizes()) {
-      fail(Fault::Usage,
-           fmt::format("the checkpoint holds no '{}{}' of that shape: it is of another model or optimizer", prefix,
-                       name));
-    }
-    at::Tensor target = tensor;
-    target.copy_(found->second);
-  }
-}
-
-/// Whether new weights can be made of gradients as soon as these are summed; if not, `why`.
-bool can_fuse(const TrainerSettings& settings, const torch::nn::Module& model, std::string& why) {
-  if (!settings.optimizer->elementwise()) why = "the optimizer looks at whole parameters";
-  if (settings.clip_norm > 0 || settings.clip_value > 0) why = "clipping looks at all gradients before the step";
-  if (settings.wire) why = "a wire has its own way of summing gradients";
-  if (settings.local_steps > 0) why = "with local_steps every rank steps on its own";
-  if (!parallel::sparse_parameters_of(model).empty()) why = "sparse gradients are stepped by row";
-  if (settings.precision == Precision::Fp16) why = "loss scaling looks at all gradients before the step";
-  for (const auto& callback : settings.callbacks) {
-    if (callback->judges()) why = callback->name() + " looks at all gradients before the step";
-  }
-  return why.empty();
-}
-
-bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, const comm::Communicator& group) {
-  std::string why;
-  const bool can = can_fuse(settings, model, why);
-  if (!can && settings.fuse_step.value_or(false)) {
-    fail(Fault::Usage, fmt::format("fuse_step = true cannot be: {}; leave fuse_step out", why));
-  }
-  return can && settings.fuse_step.value_or(group.size() > 1);
-}
-
 RunLength length_of(const TrainerSettings& settings, std::int64_t samples) {
   const std::int64_t steps_of_epoch = (samples + settings.batch - 1) / settings.batch;
   const std::int64_t steps = settings.steps > 0 ? settings.steps : settings.epochs * steps_of_epoch;
@@ -95,32 +57,6 @@ RunLength length_of(const TrainerSettings& settings, std::int64_t samples) {
 
 std::shared_ptr<const data::Order> order_of(const TrainingData& data, std::uint64_t seed) {
   return data::make_order(data.order, {.samples = data.train->size(), .seed = seed});
-}
-
-/// What a run goes on from. Rank 0 reads it; the others get weights and states from there.
-struct Resumed {
-  nlohmann::json facts;          // null: from the beginning
-  parallel::Parameters tensors;  // on rank 0
-};
-
-Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model) {
-  if (!settings.resume || settings.folder.empty()) return {};
-  Resumed result;
-  if (group.rank() == 0) {
-    if (auto newest = CheckpointFolder(settings.folder).newest()) {
-      result = {std::move(newest->facts), std::move(newest->tensors)};
-      const at::NoGradGuard no_gradients;
-      load_into(parallel::parameters_of(model), result.tensors, "");
-      load_into(parallel::buffers_of(model), result.tensors, "");
-    }
-  }
-  result.facts = nlohmann::json::parse(group.broadcast_bytes(result.facts.dump(), 0));
-  return result;
-}
-
-data::Position position_of(const nlohmann::json& facts) {
-  if (facts.is_null()) return {};
-  return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
 torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::Device device) {
@@ -159,7 +95,7 @@ class Run {
                  .share = shards_.share(),
                  .seed = settings.seed,
                  .transforms = data.transforms,
-                 .start = position_of(resumed_.facts)}) {
+                 .start = resumed_.position()}) {
     if (settings.exact) at::set_num_threads(1);
     if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
@@ -193,7 +129,7 @@ class Run {
   void start() {
     task_.model().train();
     begun_ = Clock::now();
-    if (!resumed_.facts.is_null()) {
+    if (resumed_.any()) {
       step_ = first_step_ = resumed_.facts.at("step").get<std::int64_t>();
       schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
       if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
@@ -235,8 +171,7 @@ class Run {
 
   /// One that the checkpoint does not know begins anew.
   void restore(Callback& callback) {
-    const auto states =
-        resumed_.facts.is_null() ? nlohmann::json() : resumed_.facts.value("callbacks", nlohmann::json());
+    const auto states = !resumed_.any() ? nlohmann::json() : resumed_.facts.value("callbacks", nlohmann::json());
     if (!states.contains(callback.name())) return;
     callback.set_state(states.at(callback.name()));
     const at::NoGradGuard no_gradients;
@@ -388,7 +323,7 @@ class Run {
         optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
       });
     }
-    if (resumed_.facts.is_null()) return;
+    if (!resumed_.any()) return;
     const at::NoGradGuard no_gradients;
     optimizer_->set_steps(resumed_.facts.value("optimizer_steps", step_));
     optimizer_->load_states(
@@ -417,7 +352,7 @@ class Run {
   }
 
   void look_after_checkpoints(bool end_of_epoch) {
-    if (saver_.under_way() && board_.all_written()) last_is_saved(saver_.finish());
+    if (saver_.under_way() && board_.all_written()) (void)saver_.finish();  // it has said if it failed
     result_.stopped = board_.stop() && !at_end();
     if (!saver_.wanted() || !(at_end() || saver_.wanted_after(step_, end_of_epoch))) return;
     if (!settings_.exact) statistics_.take_from_first_rank();
@@ -531,47 +466,19 @@ class Run {
     if (!settings_.exact) statistics_.take_from_first_rank();
     for (const auto& callback : settings_.callbacks) callback->before_evaluation();
     task_.model().eval();
-    data::Loader loader(
-        set, std::shared_ptr<const data::Order>(data::make_order("sequential", {.samples = set->size(), .seed = 0})),
-        {.batch = settings_.evaluation_batch, .share = shards_.share(), .transforms = data_.evaluation_transforms});
-    StepBoard scores(shards_, group_);
-    std::vector<at::Tensor> sums(settings_.metrics.size());
-    std::int64_t samples = 0;
-    while (const data::Batch* batch = loader.next()) {
-      samples += batch->global_count;
-      for (int shard = 0; shard < shards_.own.count; ++shard) {
-        const auto [first, last] = shards_.range(*batch, shard);
-        if (first == last) continue;
-        const Score score = score_of(*batch, first, last);
-        scores.add(shard, score);
-        for (std::size_t number = 0; number < sums.size(); ++number) {
-          const at::Tensor more = settings_.metrics[number]->sums(score).cpu();
-          sums[number] = sums[number].defined() ? sums[number] + more : more;
-        }
-      }
-    }
-    scores.share().wait();
-    Evaluation evaluation{of, step_, length_.steps_of_epoch > 0 ? step_ / length_.steps_of_epoch : 0, samples, {}};
-    evaluation.figures.emplace_back("loss", scores.loss() / scores.count());
-    for (std::size_t number = 0; number < sums.size(); ++number) {
-      for (auto& figure : settings_.metrics[number]->figures(summed_over_ranks(sums[number]))) {
-        evaluation.figures.push_back(std::move(figure));
-      }
-    }
+    const Evaluation evaluation{
+        of, step_, length_.steps_of_epoch > 0 ? step_ / length_.steps_of_epoch : 0, set->size(),
+        figures_of(set,
+                   {.batch = settings_.evaluation_batch,
+                    .transforms = data_.evaluation_transforms,
+                    .metrics = settings_.metrics},
+                   shards_, group_, [this](const data::Batch& batch, std::int64_t first, std::int64_t last) {
+                     return score_of(batch, first, last);
+                   })};
     task_.model().train();
     for (const auto& callback : settings_.callbacks) callback->after_evaluation();
     for (const auto& observer : observers_) observer->on_evaluation(evaluation);
-    result_.evaluations.push_back(std::move(evaluation));
-  }
-
-  /// A rank may have had no samples, and so not even know how many numbers there are.
-  at::Tensor summed_over_ranks(const at::Tensor& mine) {
-    at::Tensor size = at::zeros({1}, at::kLong);
-    if (mine.defined()) size.fill_(mine.numel());
-    group_.all_reduce_(size, comm::ReduceOp::Max, {.name = "metric"}).wait();
-    at::Tensor sum = mine.defined() ? mine.contiguous() : at::zeros({size.item<std::int64_t>()}, at::kDouble);
-    group_.all_reduce_(sum, comm::ReduceOp::Sum, {.name = "metric"}).wait();
-    return sum;
+    result_.evaluations.push_back(evaluation);
   }
 
   comm::Communicator& group_;
@@ -609,40 +516,6 @@ class Run {
   Clock::time_point begun_;
   RunResult result_;
 };
-
-void check(const TrainerSettings& settings) {
-  if (!settings.optimizer) fail(Fault::Usage, "no optimizer is set");
-  if (settings.batch < 1 || settings.accumulate < 1 || settings.evaluation_batch < 1) {
-    fail(Fault::Usage, fmt::format("batch {}, accumulate {} and evaluation batch {} are from 1 on", settings.batch,
-                                   settings.accumulate, settings.evaluation_batch));
-  }
-  if (settings.steps < 0 || settings.epochs < 0 || settings.check_every_steps < 0) {
-    fail(Fault::Usage, fmt::format("epochs {}, steps {} and check_every_steps {} are from 0 on", settings.epochs,
-                                   settings.steps, settings.check_every_steps));
-  }
-  if (settings.local_steps < 0) fail(Fault::Usage, fmt::format("local_steps = {}: from 0 on", settings.local_steps));
-  if (settings.local_steps > 0 && (settings.exact || settings.wire)) {
-    fail(Fault::Usage,
-         fmt::format("with local_steps no gradients travel, so there is nothing to {}; set local_steps = 0",
-                     settings.exact ? "sum exactly (exact)" : "encode (wire)"));
-  }
-  if (settings.local_steps > 0 && settings.precision == Precision::Fp16) {
-    fail(Fault::Usage, "with local_steps ranks would not agree on the loss scale of fp16; set precision = \"bf16\"");
-  }
-  if (settings.sync_batch_norm && (settings.exact || settings.local_steps > 0)) {
-    fail(Fault::Usage, fmt::format("sync_batch_norm needs all ranks in every layer, and {}; set one of them",
-                                   settings.exact ? "with exact = true batch norms take statistics per shard"
-                                                  : "with local_steps ranks go on their own"));
-  }
-  if (settings.exact && settings.device != "cpu") {
-    fail(Fault::Usage, "exact mode needs device = \"cpu\": kernels of a GPU add in an order of their own");
-  }
-  if (settings.exact && settings.wire) {
-    fail(Fault::Usage,
-         "a wire rounds what ranks send, so the bits would depend on their number: set exact = false or "
-         "wire.name = \"none\"");
-  }
-}
 
 }  // namespace
 

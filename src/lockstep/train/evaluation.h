@@ -1,0 +1,31 @@
+// lockstep/train/evaluation.h
+//
+// Passes a whole data set through a model, on all ranks together, and takes its figures.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/train/metric.h"
+#include "lockstep/train/shards.h"
+#include "lockstep/train/task.h"
+
+namespace lockstep::train {
+
+struct EvaluationSettings {
+  std::int64_t batch;  // of all ranks together
+  std::vector<std::string> transforms;
+  std::vector<std::shared_ptr<const Metric>> metrics;
+};
+
+/// The loss first, then what the metrics say. `score` is of samples [first, last) of a batch. A collective.
+Figures figures_of(const data::DatasetPtr& set, const EvaluationSettings& settings, const Shards& shards,
+                   comm::Communicator& group,
+                   const std::function<Score(const data::Batch&, std::int64_t first, std::int64_t last)>& score);
+
+}  // namespace lockstep::train

@@ -1,0 +1,36 @@
+// lockstep/train/resumption.h
+//
+// What a run goes on from: its newest checkpoint. Rank 0 reads it; the others get weights and
+// states from there.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/data/loader.h"
+#include "lockstep/parallel/parameter.h"
+#include "lockstep/train/checkpoint_saver.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::train {
+
+struct Resumed {
+  nlohmann::json facts;          // null: from the beginning
+  parallel::Parameters tensors;  // on rank 0
+
+  bool any() const { return !facts.is_null(); }
+  data::Position position() const;
+};
+
+/// Gives `model` its weights and buffers, on rank 0. A collective.
+Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model);
+
+/// `targets` become the tensors of the same name, with `prefix` in front.
+void load_into(const parallel::Parameters& targets, const parallel::Parameters& tensors, const std::string& prefix);
+
+}  // namespace lockstep::train

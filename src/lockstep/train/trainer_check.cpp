@@ -1,0 +1,70 @@
+#include "lockstep/train/trainer_check.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/parallel/module_parameters.h"
+
+namespace lockstep::train {
+namespace {
+
+/// Why new weights cannot be made of gradients as soon as these are summed; "": they can.
+std::string why_not_fused(const TrainerSettings& settings, const torch::nn::Module& model) {
+  std::string why;
+  if (!settings.optimizer->elementwise()) why = "the optimizer looks at whole parameters";
+  if (settings.clip_norm > 0 || settings.clip_value > 0) why = "clipping looks at all gradients before the step";
+  if (settings.wire) why = "a wire has its own way of summing gradients";
+  if (settings.local_steps > 0) why = "with local_steps every rank steps on its own";
+  if (!parallel::sparse_parameters_of(model).empty()) why = "sparse gradients are stepped by row";
+  if (settings.precision == Precision::Fp16) why = "loss scaling looks at all gradients before the step";
+  for (const auto& callback : settings.callbacks) {
+    if (callback->judges()) why = callback->name() + " looks at all gradients before the step";
+  }
+  return why;
+}
+
+}  // namespace
+
+bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, const comm::Communicator& group) {
+  const std::string why = why_not_fused(settings, model);
+  if (!why.empty() && settings.fuse_step.value_or(false)) {
+    fail(Fault::Usage, fmt::format("fuse_step = true cannot be: {}; leave fuse_step out", why));
+  }
+  return why.empty() && settings.fuse_step.value_or(group.size() > 1);
+}
+
+void check(const TrainerSettings& settings) {
+  if (!settings.optimizer) fail(Fault::Usage, "no optimizer is set");
+  if (settings.batch < 1 || settings.accumulate < 1 || settings.evaluation_batch < 1) {
+    fail(Fault::Usage, fmt::format("batch {}, accumulate {} and evaluation batch {} are from 1 on", settings.batch,
+                                   settings.accumulate, settings.evaluation_batch));
+  }
+  if (settings.steps < 0 || settings.epochs < 0 || settings.check_every_steps < 0) {
+    fail(Fault::Usage, fmt::format("epochs {}, steps {} and check_every_steps {} are from 0 on", settings.epochs,
+                                   settings.steps, settings.check_every_steps));
+  }
+  if (settings.local_steps < 0) fail(Fault::Usage, fmt::format("local_steps = {}: from 0 on", settings.local_steps));
+  if (settings.local_steps > 0 && (settings.exact || settings.wire)) {
+    fail(Fault::Usage,
+         fmt::format("with local_steps no gradients travel, so there is nothing to {}; set local_steps = 0",
+                     settings.exact ? "sum exactly (exact)" : "encode (wire)"));
+  }
+  if (settings.local_steps > 0 && settings.precision == Precision::Fp16) {
+    fail(Fault::Usage, "with local_steps ranks would not agree on the loss scale of fp16; set precision = \"bf16\"");
+  }
+  if (settings.sync_batch_norm && (settings.exact || settings.local_steps > 0)) {
+    fail(Fault::Usage, fmt::format("sync_batch_norm needs all ranks in every layer, and {}; set one of them",
+                                   settings.exact ? "with exact = true batch norms take statistics per shard"
+                                                  : "with local_steps ranks go on their own"));
+  }
+  if (settings.exact && settings.device != "cpu") {
+    fail(Fault::Usage, "exact mode needs device = \"cpu\": kernels of a GPU add in an order of their own");
+  }
+  if (settings.exact && settings.wire) {
+    fail(Fault::Usage,
+         "a wire rounds what ranks send, so the bits would depend on their number: set exact = false or "
+         "wire.name = \"none\"");
+  }
+}
+
+}  // namespace lockstep::train
