@@ -294,17 +294,15 @@ class DataParallel::Engine {
     buckets_.gradients_to_host(started_);
     at::Tensor gradients = bucket.gradients;
     if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
-    // However small: backward goes on meanwhile.
-    const comm::CallOptions options{.name = "gradients", .lane = comm::Lane::Bulk};
     if (wired()) {
       options_.wire->start(group_, started_, gradients);
     } else if (update_) {
       const auto update = [this, number = started_](std::int64_t first, std::int64_t count, const void* sums) {
         update_(number, first, count, sums);
       };
-      works_.push_back(group_.reduce_update_(bucket.weights, gradients, options_.op, update, options));
+      works_.push_back(group_.reduce_update_(bucket.weights, gradients, options_.op, update, kOnItsWay));
     } else {
-      works_.push_back(group_.all_reduce_(gradients, options_.op, options));
+      works_.push_back(group_.all_reduce_(gradients, options_.op, kOnItsWay));
     }
     ++started_;
   }

@@ -31,6 +31,9 @@ class Wire {
   virtual void finish(comm::Communicator& group) = 0;
 };
 
+/// Of collectives that start() issues: however small, backward goes on meanwhile.
+inline constexpr comm::CallOptions kOnItsWay{.name = "gradients", .lane = comm::Lane::Bulk};
+
 using WireRegistry = Registry<std::unique_ptr<Wire>(const Config& recipe, const std::string& key)>;
 
 /// The one that key.name names; nullptr where that is "none", which it is by default.

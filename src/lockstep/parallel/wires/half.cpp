@@ -17,7 +17,7 @@ class HalfWire final : public Wire {
     at::Tensor& half = halves_[number];
     if (!half.defined()) half = group.empty({gradients.numel()}, type_);
     half.copy_(gradients);
-    under_way_.push_back({gradients, half, group.all_reduce_(half, comm::ReduceOp::Sum, {.name = "gradients"})});
+    under_way_.push_back({gradients, half, group.all_reduce_(half, comm::ReduceOp::Sum, kOnItsWay)});
   }
 
   void finish(comm::Communicator&) override {

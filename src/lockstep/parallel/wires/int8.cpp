@@ -119,7 +119,7 @@ class Int8Wire final : public Wire {
         Slice(bucket.sent, rank, bucket.blocks, block_).encode(bucket.lost.mutable_data_ptr<scalar_t>() + first, count);
       }
     });
-    bucket.work = group.all_to_all(bucket.received, bucket.sent, {}, {}, {.name = "gradients"});
+    bucket.work = group.all_to_all(bucket.received, bucket.sent, {}, {}, kOnItsWay);
     under_way_.push_back(number);
   }
 

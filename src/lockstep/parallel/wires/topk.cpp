@@ -41,8 +41,8 @@ class TopkWire final : public Wire {
     bucket.own_values.copy_(bucket.kept.index_select(0, chosen));
     bucket.kept.index_fill_(0, chosen, 0);
     bucket.kept.masked_fill_(at::isfinite(bucket.kept).logical_not_(), 0);
-    bucket.work = group.all_gather(bucket.places, bucket.own_places, {}, {.name = "gradients' places"});
-    bucket.work.add(group.all_gather(bucket.values, bucket.own_values, {}, {.name = "gradients"}));
+    bucket.work = group.all_gather(bucket.places, bucket.own_places, {}, kOnItsWay);
+    bucket.work.add(group.all_gather(bucket.values, bucket.own_values, {}, kOnItsWay));
     under_way_.push_back(number);
   }
 
