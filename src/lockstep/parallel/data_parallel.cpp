@@ -308,7 +308,7 @@ class DataParallel::Engine {
   }
 
   /// A rank alone sends nothing, so nothing is lost.
-  bool wired() const noexcept { return options_.wire && laid_out_ && group_.size() > 1; }
+  bool wired() const noexcept { return options_.wire && group_.size() > 1; }
 
   void start_step() {
     started_ = 0;

@@ -35,7 +35,7 @@ struct DataParallelOptions {
   comm::ReduceOp op = comm::ReduceOp::Sum;
   /// Names of parameters whose gradients are sparse: they travel as rows, see Bucket::rows.
   std::set<std::string> sparse = {};
-  /// How gradients travel from the second step on, when buckets have found their places; none: as they are.
+  /// How gradients travel; none: as they are.
   std::shared_ptr<Wire> wire = nullptr;
   /// Gradients stay those of their rank, each of which steps on its own until average_weights().
   bool local = false;

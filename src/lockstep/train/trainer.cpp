@@ -261,8 +261,11 @@ class Run {
 
   bool nobody_objects(const data::Batch& batch) {
     StepFindings findings{step_ + 1, board_.loss() / board_.count(), 0};
-    for (const auto& callback : settings_.callbacks) {
-      if (callback->looks_at_gradients()) findings.gradient_norm = gradient_scale() * gradient_norm();
+    const auto& callbacks = settings_.callbacks;
+    if (std::any_of(callbacks.begin(), callbacks.end(), [](const auto& one) { return one->looks_at_gradients(); })) {
+      findings.gradient_norm = gradient_scale() * gradient_norm();
+    }
+    for (const auto& callback : callbacks) {
       const auto [what, why] = callback->judge(findings);
       if (what == Verdict::Do::Fail) give_up(why, batch);
       if (what == Verdict::Do::Skip) {
