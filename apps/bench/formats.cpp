@@ -39,7 +39,7 @@ Contestant contestant_of(const StoredSamples& stored, const Options& options) {
   const std::int64_t samples = stored.workload == "images" ? options.data.images : options.data.records;
   return {{stored.file_per_sample ? kFilePerSample : kOurs, stored.format},
           io_worker_command(stored.source, io_arguments(stored.workload, samples, options.batch)),
-          stored.workload};
+          io_workload(stored.workload)};
 }
 
 std::string ratio_of(const Report& report, const Series& series) {

@@ -39,7 +39,7 @@ std::vector<std::string> arguments_of(const std::string& workload, const Options
 
 void add_ours(std::vector<Contestant>& all, const Options& options) {
   const auto add = [&](const char* format, const char* workload, const std::string& path) {
-    all.push_back({{kOurs, format}, io_worker_command(path, arguments_of(workload, options)), workload});
+    all.push_back({{kOurs, format}, io_worker_command(path, arguments_of(workload, options)), io_workload(workload)});
   };
   add("tar", "images", options.data.tar());
   add("npy", "records", options.data.npy());
@@ -66,7 +66,7 @@ void add_peer(std::vector<Contestant>& all, const std::string& peer, const Optio
       command.insert(command.end(), arguments.begin(), arguments.end());
       command.insert(command.end(), {"--workers", std::to_string(workers)});
       if (one.variant.ends_with("whole batches")) command.emplace_back("--whole-batches");
-      all.push_back({{peer, fmt::format("{}, {} workers", one.variant, workers)}, command, one.workload});
+      all.push_back({{peer, fmt::format("{}, {} workers", one.variant, workers)}, command, io_workload(one.workload)});
     }
   }
 }

@@ -5,9 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "bench/worker.h"
 #include "lockstep/core/paths.h"
-#include "process.h"
 #include "whole_number.h"
 
 namespace lockstep::apps {
@@ -58,18 +56,13 @@ std::vector<std::string> io_worker_command(const std::string& path, const std::v
 }
 
 void run_io(Contestant& contestant, Report& report) {
-  const auto outcome = run_process(contestant.command, kRunTimeout_s);
-  const auto result = nlohmann::json::parse(outcome.output, nullptr, false);
-  const bool good = outcome.exit_code == 0 && !outcome.timed_out && result.is_object() && result.contains("seconds");
-  if (!good) {
-    if (!is_peer(contestant.participant)) fail_worker(label(contestant.participant), outcome);
-    contestant.running = false;
-    return report.skip(label(contestant.participant), reason_of(outcome));
-  }
+  const auto measured = run_contestant(contestant, kRunTimeout_s, label(contestant.participant), report);
+  if (!measured) return;
+  const auto& result = *measured;
   // Per thousand samples, so that runs of different length compare.
   constexpr std::int64_t kSamples = 1000;
   const double samples = result["samples"].get<double>();
-  Series& series = report.series(contestant.participant, io_workload(contestant.workload));
+  Series& series = report.series(contestant.participant, contestant.workload);
   series.seconds.push_back(result["seconds"].get<double>() / samples * static_cast<double>(kSamples));
   series.samples_per_call = kSamples;
   series.peak_pss_bytes = std::max(series.peak_pss_bytes.value_or(0), result["pss_bytes"].get<std::int64_t>());

@@ -145,6 +145,16 @@ TEST(Plot, DrawsOneLinePerParticipant) {
   EXPECT_FALSE(has(svg, "nan") || has(svg, "inf"));
 }
 
+TEST(Plot, IsOverRanksWhereNothingHasASize) {
+  Report report("train");
+  for (const int ranks : {1, 2}) {
+    for (const char* model : {"mlp", "cnn"}) report.add({kOurs, ""}, {model, ranks, 1, 0}, {0.1 * ranks});
+  }
+  const auto svg = svg_plot(report, "steps");
+  for (const char* part : {">ranks<", ">2<", ">lockstep, mlp<", ">lockstep, cnn<"}) EXPECT_TRUE(has(svg, part)) << part;
+  EXPECT_TRUE(has(medians_table(report), "cnn x 2"));
+}
+
 TEST(Plot, OfOnePointOrNothingIsStillAPicture) {
   Report one("allreduce");
   one.add(kInPlace, kSmall, {1e-3});

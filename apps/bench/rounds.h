@@ -5,8 +5,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "bench/report.h"
 
@@ -15,9 +18,14 @@ namespace lockstep::apps {
 struct Contestant {
   Participant participant;
   std::vector<std::string> command;
-  std::string workload = {};  // "" where all have the same
-  bool running = true;        // false: it failed, and is left out of what follows
+  Workload workload = {};  // without a name where all have the same
+  bool running = true;     // false: it failed, and is left out of what follows
 };
+
+/// Runs it and reads the one JSON object it prints, which has "seconds". Nothing if it is a peer that failed: it runs
+/// no more, and the report says why, of `who`. If it is ours, that is an Error.
+std::optional<nlohmann::json> run_contestant(Contestant& contestant, double timeout_s, const std::string& who,
+                                             Report& report);
 
 /// `run_once` runs the contestant and adds what it measured to the report. The medians so far are on
 /// the terminal meanwhile.

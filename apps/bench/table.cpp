@@ -15,12 +15,6 @@ namespace {
 constexpr int kLabelWidth = 20;
 constexpr int kCellWidth = 12;
 
-/// "64 KiB", or the workload's name where no size tells them apart: "mlp", "mlp x 2" on two ranks.
-std::string heading(const Workload& workload) {
-  if (workload.bytes > 0) return format_bytes(workload.bytes);
-  return workload.ranks == 1 ? workload.name : fmt::format("{} x {}", workload.name, workload.ranks);
-}
-
 std::string rate(const Series& series) {
   if (series.workload.bytes == 0) return "";
   return fmt::format("{:.2f}", static_cast<double>(series.workload.bytes) / median(series.seconds) / 1e9);
@@ -42,6 +36,11 @@ std::string line(const std::string& size, const std::string& who, const std::str
 }
 
 }  // namespace
+
+std::string heading(const Workload& workload) {
+  if (workload.bytes > 0) return format_bytes(workload.bytes);
+  return workload.ranks == 1 ? workload.name : fmt::format("{} x {}", workload.name, workload.ranks);
+}
 
 std::string medians_table(const Report& report) {
   const auto workloads = report.workloads();

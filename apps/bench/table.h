@@ -11,6 +11,8 @@
 
 namespace lockstep::apps {
 
+/// "64 KiB", or the workload's name where no size tells them apart: "mlp", "mlp x 2" on two ranks.
+std::string heading(const Workload& workload);
 /// Medians so far, one line per participant and one column per workload.
 std::string medians_table(const Report& report);
 /// Median, p95, GB/s and ratio of every row, then what was skipped and why.

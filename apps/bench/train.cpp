@@ -1,12 +1,10 @@
 // `lockstep bench train`: steps of ours, of PyTorch's DistributedDataParallel, and of replicas
 // that do not communicate, in the same run.
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/benches.h"
 #include "bench/peers.h"
@@ -15,11 +13,8 @@
 #include "bench/rounds.h"
 #include "bench/table.h"
 #include "bench/train_case.h"
-#include "bench/worker.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/core/paths.h"
-#include "lockstep/core/text.h"
-#include "process.h"
 
 namespace lockstep::apps {
 namespace {
@@ -73,7 +68,7 @@ std::vector<Contestant> contestants(const Options& options, Report& report) {
   for (const int ranks : options.ranks) {
     for (const auto& model : options.models) {
       const auto add = [&](const std::string& who, std::vector<std::string> command) {
-        all.push_back({{who, ""}, std::move(command), fmt::format("{} {}", model, ranks)});
+        all.push_back({{who, ""}, std::move(command), {model, ranks, options.threads}});
       };
       add(kOurs, command_of_ours(model, ranks, options));
       for (const auto& peer : peers) add(peer, command_of_peer(model, ranks, options, peer == kTunedPeer));
@@ -86,21 +81,14 @@ std::vector<Contestant> contestants(const Options& options, Report& report) {
   return all;
 }
 
-void run_once(Contestant& contestant, const Options& options, Report& report) {
-  const auto outcome = run_process(contestant.command, kRunTimeout_s);
-  const auto result = nlohmann::json::parse(outcome.output, nullptr, false);
-  const bool good = outcome.exit_code == 0 && !outcome.timed_out && result.is_object() && result.contains("seconds");
-  if (!good) {
-    if (contestant.participant.who == kOurs) fail_worker(label(contestant.participant), outcome);
-    contestant.running = false;
-    return report.skip(fmt::format("{} {}", label(contestant.participant), contestant.workload), reason_of(outcome));
-  }
-  const auto words = split(contestant.workload, ' ');
-  Series& series = report.series(contestant.participant, {words[0], std::stoi(words[1]), options.threads, 0});
-  const auto seconds = result["seconds"].get<std::vector<double>>();
-  series.seconds.insert(series.seconds.end(), seconds.begin(), seconds.end());
-  series.samples_per_call = result["samples"].get<std::int64_t>();
-  if (result.contains("exposed")) series.exposed_shares.push_back(result["exposed"].get<double>());
+void run_once(Contestant& contestant, Report& report) {
+  const std::string who = fmt::format("{} {}", label(contestant.participant), heading(contestant.workload));
+  const auto result = run_contestant(contestant, kRunTimeout_s, who, report);
+  if (!result) return;
+  report.add(contestant.participant, contestant.workload, result->at("seconds").get<std::vector<double>>());
+  Series& series = report.series(contestant.participant, contestant.workload);
+  series.samples_per_call = result->at("samples").get<std::int64_t>();
+  if (result->contains("exposed")) series.exposed_shares.push_back(result->at("exposed").get<double>());
 }
 
 void run(Options options) {
@@ -109,7 +97,7 @@ void run(Options options) {
   options.files.check();
   Report report("train");
   run_rounds(contestants(options, report), options.rounds, report,
-             [&](Contestant& contestant) { run_once(contestant, options, report); });
+             [&](Contestant& contestant) { run_once(contestant, report); });
   const std::string title =
       fmt::format("time of a training step, {} thread{} a rank", options.threads, options.threads == 1 ? "" : "s");
   fmt::print("{}\n{}", title, full_table(report));

@@ -277,6 +277,26 @@ TEST_F(Train, FindsALearningRate) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
+TEST_F(Train, IsMeasuredBesideItself) {
+  const std::string file = folder_ / "bench.json";
+  Background bench({LOCKSTEP_PROGRAM, "bench", "train", "--model", "cnn", "-n", "2", "--rounds", "1", "--warm-up", "2",
+                    "--steps", "2", "--peers", "none", "--json", file});
+  ASSERT_EQ(bench.wait(60), 0) << bench.errors();
+  std::ifstream in(file);
+  const auto rows = nlohmann::json::parse(in).at("rows");
+  ASSERT_EQ(rows.size(), 2U);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("ranks"), 2);
+    EXPECT_EQ(row.at("reps"), 2);
+    EXPECT_GT(row.at("samples_per_s"), 0);
+    EXPECT_GE(row.at("exposed_share"), 0);
+  }
+  EXPECT_EQ(rows[1].at("who"), "ceiling");
+  Background unknown({LOCKSTEP_PROGRAM, "bench", "train", "--model", "cn"});
+  EXPECT_EQ(unknown.wait(), 2);
+  EXPECT_TRUE(has(unknown.errors(), "did you mean 'cnn'?")) << unknown.errors();
+}
+
 TEST_F(Train, SaysWhatIsWrongOnce) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"optimizer.lrr=1"}, "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},
