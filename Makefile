@@ -25,12 +25,14 @@ help:  ## show this text
 	@echo 'Lockstep: usage: make TARGET [JOBS=$(JOBS)]'
 	@sed -n 's/^\([a-z]*\):[^#]*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
-build: setup  ## set this machine up, compile, and leave the program at build/lockstep
-	$(configure) release
-	cmake --build --preset release -j $(JOBS)
-	ln -sfn release/lockstep build/lockstep
+# $(1): what to build; everything if it is empty
+compile = $(configure) release && cmake --build --preset release -j $(JOBS) $(1) && ln -sfn release/lockstep build/lockstep
 
-demo: build  ## train a network on handwritten digits, on all cores
+build: setup  ## set this machine up, compile, and leave the program at build/lockstep
+	$(call compile)
+
+demo: setup  ## train a network on handwritten digits, on all cores
+	$(call compile,--target lockstep_program)
 	build/lockstep data get mnist
 	build/lockstep train recipes/mnist_cnn.toml -n $(JOBS)
 

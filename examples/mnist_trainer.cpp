@@ -1,5 +1,5 @@
 // A network of your own in the hands of the Trainer: it knows of ranks, schedules, tests
-// and checkpoints. Usage: mnist_trainer [SET [STEPS]]; see also mnist_own_loop.cpp.
+// and checkpoints. Usage: mnist_trainer [SET [STEPS [TEST]]]; see also mnist_own_loop.cpp.
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -31,20 +31,22 @@ class MnistTask : public train::Task {
 int main(int argc, char** argv) {
   return comm::run_program(argc, argv, [&](comm::Runtime& runtime) {
     const auto set = data::open(argc > 1 ? argv[1] : "mnist");
+    const auto test = data::open(argc > 3 ? argv[3] : "mnist-test");
     const Config settings = Config::from_text("[optimizer]\nmomentum = 0.9");
-    train::Trainer trainer(runtime.world(),
-                           {.steps = argc > 2 ? std::atol(argv[2]) : 200,
-                            .batch = 64 * runtime.size(),
-                            .lr = 0.02,
-                            .optimizer = parallel::make_optimizer("sgd", settings, "optimizer"),
-                            .metrics = {train::MetricRegistry::instance().at("metric", "accuracy")()}});
+    train::Trainer trainer(runtime.world(), {.steps = argc > 2 ? std::atol(argv[2]) : 200,
+                                             .batch = 64 * runtime.size(),
+                                             .lr = 0.02,
+                                             .optimizer = parallel::make_optimizer("sgd", settings, "optimizer"),
+                                             .metrics = {train::make_metric("accuracy")}});
     MnistTask task;
     const auto result = trainer.fit(task, {.train = set,
-                                           .test = set,
+                                           .test = test,
                                            .transforms = {"normalise image mean=0.1307 std=0.3081"},
                                            .evaluation_transforms = {"normalise image mean=0.1307 std=0.3081"}});
     if (runtime.rank() != 0) return;
     fmt::print("{} steps, loss {:.3f}", result.steps, result.loss);
+    // Asked by SIGTERM. With .checkpoints = {.folder = …} the next start would go on from here.
+    if (result.stopped) return fmt::print(", stopped before its end; nothing is saved\n");
     for (const auto& [name, value] : result.evaluations.back().figures) fmt::print(", test {} {:.3f}", name, value);
     fmt::print("\n");
   });

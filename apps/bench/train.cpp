@@ -1,5 +1,6 @@
 // `lockstep bench train`: steps of ours, of PyTorch's DistributedDataParallel, and of replicas
 // that do not communicate, in the same run.
+#include <bit>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "bench/train_case.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/core/paths.h"
+#include "lockstep/train/instructions.h"
 
 namespace lockstep::apps {
 namespace {
@@ -34,6 +36,7 @@ struct Options {
   int rounds = 15;
   int warm_up = 3;
   int steps = 5;
+  bool exact = false;
   std::vector<std::string> settings;
   std::vector<std::string> peers = {"torch_ddp"};
   ReportFiles files;
@@ -53,6 +56,18 @@ std::vector<std::string> command_of_ours(const std::string& model, int ranks, co
   return command;
 }
 
+/// The same in exact mode, with as many shards as ranks, or the next power of two.
+std::vector<std::string> command_of_exact(const std::string& model, int ranks, const Options& options) {
+  std::vector<std::string> command = {"/usr/bin/env"};
+  for (const auto& [name, value] : train::environment_of(train::pinned_instructions("best"))) {
+    command.push_back(fmt::format("{}={}", name, value));
+  }
+  const auto shards = std::bit_ceil(static_cast<unsigned>(ranks));
+  for (const auto& word : command_of_ours(model, ranks, options)) command.push_back(word);
+  command.insert(command.end(), {"--set", "exact=true", "--set", fmt::format("shards={}", shards)});
+  return command;
+}
+
 std::vector<std::string> command_of_peer(const std::string& model, int ranks, const Options& options, bool tuned) {
   std::vector<std::string> command = {peers_folder() / "run-train", "--ranks", std::to_string(ranks), "--threads",
                                       std::to_string(options.threads)};
@@ -67,15 +82,16 @@ std::vector<Contestant> contestants(const Options& options, Report& report) {
   std::vector<Contestant> all;
   for (const int ranks : options.ranks) {
     for (const auto& model : options.models) {
-      const auto add = [&](const std::string& who, std::vector<std::string> command) {
-        all.push_back({{who, ""}, std::move(command), {model, ranks, options.threads}});
+      const auto add = [&](const Participant& who, std::vector<std::string> command) {
+        all.push_back({who, std::move(command), {model, ranks, options.threads}});
       };
-      add(kOurs, command_of_ours(model, ranks, options));
-      for (const auto& peer : peers) add(peer, command_of_peer(model, ranks, options, peer == kTunedPeer));
+      add({kOurs, ""}, command_of_ours(model, ranks, options));
+      if (options.exact) add({kOurs, "exact"}, command_of_exact(model, ranks, options));
+      for (const auto& peer : peers) add({peer, ""}, command_of_peer(model, ranks, options, peer == kTunedPeer));
       if (ranks == 1) continue;
       auto alone = command_of_ours(model, ranks, options);
       alone.emplace_back("--alone");
-      add(kCeiling, alone);
+      add({kCeiling, ""}, alone);
     }
   }
   return all;
@@ -116,6 +132,7 @@ void add_bench_train(CLI::App& bench) {
       ->check(CLI::Range(1, comm::kMostRanksOfHost))
       ->capture_default_str();
   command->add_option("--set", options->settings, "Of our recipes: key=value, such as fuse_step=false");
+  command->add_flag("--exact", options->exact, "Ours in exact mode too, with a shard for each rank");
   command->add_option("--threads", options->threads, "Of each rank")->check(CLI::Range(1, 1024))->capture_default_str();
   command->add_option("--peers", options->peers, "torch_ddp, torch_ddp_tuned (views of buckets, fused SGD) or none")
       ->delimiter(',')

@@ -48,7 +48,7 @@ class StepClock final : public train::Observer {
     return seconds;
   }
   /// Of all steps, what this rank waited for others.
-  double exposed() const { return report_.waited_for_ranks_s / report_.run_s; }
+  double exposed() const { return report_.waited_for_ranks_s / report_.steps_s; }
 
  private:
   using Clock = std::chrono::steady_clock;

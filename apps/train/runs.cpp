@@ -1,10 +1,12 @@
 // `lockstep runs`: what earlier runs have left.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
@@ -13,6 +15,7 @@
 #include "lockstep/core/file.h"
 #include "lockstep/models/safetensors.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/result_so_far.h"
 #include "lockstep/train/run_folder.h"
 #include "train/train_options.h"
 
@@ -27,18 +30,26 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep runs compare mnist_cnn-1 mnist_cnn-2
   lockstep runs resume mnist_cnn-1 -n 8          go on from its newest checkpoint
   lockstep runs resume mnist_cnn-1 epochs=10     and further than was planned
-  lockstep runs export mnist_cnn-1 weights.safetensors)";
+  lockstep runs export mnist_cnn-1 weights.safetensors
+  lockstep runs export mnist_cnn-1 weights.safetensors --best
+                                                 of the checkpoint with the best validation)";
+
+/// JSON has null for what is no number.
+std::string number_text(const nlohmann::json& json) {
+  return json.is_number() ? fmt::format("{:.4f}", json.get<double>()) : "nan";
+}
 
 /// The last evaluation's figures in one line.
 std::string outcome_of(const nlohmann::json& about) {
   const auto result = about.value("result", nlohmann::json::object());
   if (result.empty()) return "";
-  std::string text = fmt::format("step {}  loss {:.4f}", result.value("steps", 0), result.value("loss", 0.0));
+  std::string text =
+      fmt::format("step {}  loss {}", result.value("steps", 0), number_text(result.value("loss", nlohmann::json())));
   const auto evaluations = result.value("evaluations", nlohmann::json::array());
   if (evaluations.empty()) return text;
   text += "  " + evaluations.back().value("of", "") + ":";
   for (const auto& [name, value] : evaluations.back().at("figures").items()) {
-    if (!name.starts_with("confusion/")) text += fmt::format(" {} {:.4f}", name, value.get<double>());
+    if (!name.starts_with("confusion/")) text += fmt::format(" {} {}", name, number_text(value));
   }
   return text;
 }
@@ -46,11 +57,17 @@ std::string outcome_of(const nlohmann::json& about) {
 void list(const std::string& root, bool json) {
   nlohmann::json all = nlohmann::json::array();
   for (const auto& name : RunFolder::list(root)) {
-    const auto about = RunFolder::open(root, name).about();
-    if (json) {
+    // One that cannot be read does not hide the others.
+    try {
+      const auto about = RunFolder::open(root, name).about();
+      const std::string line = fmt::format("{:24} {:8} {}  {}\n", name, about.value("state", ""),
+                                           about.value("started", ""), outcome_of(about));
+      if (!json) fmt::print("{}", line);
       all.push_back({{"name", name}, {"about", about}});
-    } else {
-      fmt::print("{:24} {:8} {}  {}\n", name, about.value("state", ""), about.value("started", ""), outcome_of(about));
+    } catch (...) {
+      const Error error = current_error();
+      if (!json) fmt::print("{:24} {}\n", name, error.what());
+      all.push_back({{"name", name}, {"error", error.what()}});
     }
   }
   if (json) fmt::print("{}", json_text(all));
@@ -67,22 +84,42 @@ void show(const RunFolder& run, bool json) {
 }
 
 /// By dotted key.
-nlohmann::json flat(const RunFolder& run) { return nlohmann::json::parse(run.recipe().json()).flatten(); }
-
-void compare(const RunFolder& one, const RunFolder& other) {
-  const auto mine = flat(one), theirs = flat(other);
-  std::vector<std::string> keys;
-  for (const auto& both : {mine, theirs}) {
-    for (const auto& [key, value] : both.items()) keys.push_back(key);
+nlohmann::json flat(const RunFolder& run) {
+  const auto by_pointer = nlohmann::json::parse(run.recipe().json()).flatten();
+  nlohmann::json result = nlohmann::json::object();
+  for (const auto& [pointer, value] : by_pointer.items()) {
+    std::string key = pointer.substr(1);
+    std::replace(key.begin(), key.end(), '/', '.');
+    result[key] = value;
   }
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  const auto text = [](const nlohmann::json& json, const std::string& key) {
-    return json.contains(key) ? json.at(key).dump() : std::string("-");
-  };
+  return result;
+}
+
+/// Of settings that differ both values, null where one has none.
+nlohmann::json difference(const RunFolder& one, const RunFolder& other) {
+  const auto mine = flat(one), theirs = flat(other);
+  nlohmann::json result = nlohmann::json::object();
+  for (const auto& both : {mine, theirs}) {
+    for (const auto& [key, value] : both.items()) {
+      const auto a = mine.value(key, nlohmann::json()), b = theirs.value(key, nlohmann::json());
+      if (a != b) result[key] = nlohmann::json::array({a, b});
+    }
+  }
+  return result;
+}
+
+void compare(const RunFolder& one, const RunFolder& other, bool json) {
+  const auto settings = difference(one, other);
+  if (json) {
+    const auto result = [](const RunFolder& run) { return run.about().value("result", nlohmann::json()); };
+    return fmt::print("{}", json_text({{"runs", nlohmann::json::array({one.name(), other.name()})},
+                                       {"settings", settings},
+                                       {"results", nlohmann::json::array({result(one), result(other)})}}));
+  }
+  const auto text = [](const nlohmann::json& value) { return value.is_null() ? std::string("-") : value.dump(); };
   fmt::print("{:28} {:24} {}\n", "", one.name(), other.name());
-  for (const auto& key : keys) {
-    if (text(mine, key) != text(theirs, key)) fmt::print("{:28} {:24} {}\n", key, text(mine, key), text(theirs, key));
+  for (const auto& [key, values] : settings.items()) {
+    fmt::print("{:28} {:24} {}\n", key, text(values[0]), text(values[1]));
   }
   fmt::print("{:28} {}\n{:28} {}\n", one.name(), outcome_of(one.about()), other.name(), outcome_of(other.about()));
 }
@@ -108,31 +145,50 @@ void take_averages(parallel::Parameters& weights, const train::Checkpoint& check
     fail(Fault::Usage, "the run has kept no averages of its weights; [callbacks.ema] in its recipe makes it do so");
 }
 
-void export_weights(const RunFolder& run, const std::string& path, bool averaged) {
-  check_can_write(path);
-  const auto newest = train::CheckpointFolder(run.checkpoints()).newest();
+struct Export {
+  std::string path;
+  bool averaged = false;
+  bool best = false;
+  std::optional<std::int64_t> step;
+};
+
+train::Checkpoint chosen_checkpoint(const RunFolder& run, const Export& wanted) {
+  const train::CheckpointFolder folder(run.checkpoints());
+  if (wanted.best) {
+    const std::string figure = run.recipe().get("checkpoints.best_by", train::CheckpointSettings().best_by);
+    const auto step = train::best_step(folder, figure);
+    if (step) return folder.read(*step);
+    fail(Fault::Usage, fmt::format("no checkpoint in {} was validated by '{}'; set data.validation in the recipe, or "
+                                   "leave out --best for the newest",
+                                   run.checkpoints(), figure));
+  }
+  if (wanted.step) {
+    const auto steps = folder.steps();
+    if (std::binary_search(steps.begin(), steps.end(), *wanted.step)) return folder.read(*wanted.step);
+    fail(Fault::Usage,
+         fmt::format("there is no checkpoint of step {} in {}; there are those of {}", *wanted.step, run.checkpoints(),
+                     steps.empty() ? "none" : fmt::format("{}", fmt::join(steps, ", "))));
+  }
+  auto newest = folder.newest();
   if (!newest) fail(Fault::Usage, fmt::format("{} holds no checkpoint that is whole", run.checkpoints()));
-  auto weights = weights_of(newest->tensors);
-  if (averaged) take_averages(weights, *newest);
-  models::write_safetensors(path, weights, {{"format", "pt"}});
-  fmt::print("{} tensors of step {} in {}\n", weights.size(), newest->step, path);
+  return std::move(*newest);
+}
+
+void export_weights(const RunFolder& run, const Export& wanted) {
+  check_can_write(wanted.path);
+  const auto checkpoint = chosen_checkpoint(run, wanted);
+  auto weights = weights_of(checkpoint.tensors);
+  if (wanted.averaged) take_averages(weights, checkpoint);
+  models::write_safetensors(wanted.path, weights, {{"format", "pt"}});
+  fmt::print("{} tensors of step {} in {}\n", weights.size(), checkpoint.step, wanted.path);
 }
 
 struct Options {
   TrainOptions train;
-  std::string name, other, path;
+  Export weights;
+  std::string name, other;
   bool json = false;
-  bool averaged = false;
 };
-
-void resume(Options& options) {
-  RunFolder run = RunFolder::open(options.train.runs, options.name);
-  run.change(options.train.assignments);
-  run.set_state("running");
-  options.train.rank.folder = run.path();
-  options.train.rank.resume = true;
-  launch_training(options.train);
-}
 
 }  // namespace
 
@@ -161,23 +217,28 @@ void add_runs(CLI::App& app) {
   named(*compared);
   compared->add_option("other", options->other, "Of the other run")->required();
   common(*compared);
+  compared->add_flag("--json", options->json, "Print as JSON");
   compared->callback([options] {
-    compare(RunFolder::open(options->train.runs, options->name), RunFolder::open(options->train.runs, options->other));
+    compare(RunFolder::open(options->train.runs, options->name), RunFolder::open(options->train.runs, options->other),
+            options->json);
   });
 
   auto* resumed = command->add_subcommand("resume", "Go on from the newest checkpoint, on any number of ranks");
   named(*resumed);
   options->train.add_to(*resumed);
-  resumed->callback([options] { resume(*options); });
+  resumed->callback([options] { resume_training(options->train, options->name); });
 
-  auto* exported = command->add_subcommand("export", "The weights of the newest checkpoint as one safetensors file");
+  auto* exported =
+      command->add_subcommand("export", "The weights of a checkpoint, the newest, as one safetensors file");
   named(*exported);
-  exported->add_option("file", options->path, "To be written")->required();
-  exported->add_flag("--ema", options->averaged, "Those averaged by [callbacks.ema]");
+  auto& weights = options->weights;
+  exported->add_option("file", weights.path, "To be written")->required();
+  exported->add_flag("--ema", weights.averaged, "Those averaged by [callbacks.ema]");
+  auto* best = exported->add_flag("--best", weights.best, "Of the checkpoint with the best validation");
+  exported->add_option("--step", weights.step, "Of the checkpoint of this step")->excludes(best);
   common(*exported);
-  exported->callback([options] {
-    export_weights(RunFolder::open(options->train.runs, options->name), options->path, options->averaged);
-  });
+  exported->callback(
+      [options] { export_weights(RunFolder::open(options->train.runs, options->name), options->weights); });
 }
 
 }  // namespace lockstep::apps

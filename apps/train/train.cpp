@@ -8,13 +8,17 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "commands.h"
 #include "lockstep/core/config.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/paths.h"
+#include "lockstep/train/instructions.h"
 #include "lockstep/train/run_folder.h"
-#include "train/exact_environment.h"
+#include "lockstep/train/run_lock.h"
 #include "train/lr_options.h"
+#include "train/mpirun_child.h"
 #include "train/train_options.h"
 
 namespace lockstep::apps {
@@ -35,16 +39,24 @@ struct Options {
   LrOptions lr;
   std::string recipe;
   std::string name;
+  bool resume = false;
 };
 
-int launch_ranks(const TrainOptions& options, const std::vector<std::string>& more) {
-  if (train::RunFolder(options.rank.folder).recipe().get("exact", false)) set_exact_environment();
+int launch_ranks(const TrainOptions& options, const Config& recipe, const std::vector<std::string>& more) {
+  if (recipe.get("exact", false)) {
+    for (const auto& [name, value] : train::environment_of(recipe.get("instructions", ""))) {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
   if (isatty(STDERR_FILENO) == 1) setenv(kTerminal, "1", 1);
   auto launch = options.launch;
   launch.command = {own_program(), kTrainRank, options.rank.folder};
   if (options.rank.resume) launch.command.emplace_back("--resume");
   if (options.rank.print_hash) launch.command.emplace_back("--print-hash");
   if (options.rank.json) launch.command.emplace_back("--json");
+  for (const auto& assignment : options.rank.assignments) {
+    launch.command.insert(launch.command.end(), {kSet, assignment});
+  }
   launch.command.insert(launch.command.end(), more.begin(), more.end());
   if (options.one_process) {
     if (!launch.hosts.empty()) fail(Fault::Usage, "--one-process is on one host; leave --hosts out");
@@ -52,10 +64,11 @@ int launch_ranks(const TrainOptions& options, const std::vector<std::string>& mo
     launch.ranks = 1;
   }
   launch.starter = {own_program(), kMpirunStarter, "--"};
-  if (launch.hosts.empty() && !launch.ranks) launch.ranks = 1;
+  if (!launch.hosts.empty()) return launch_on_hosts(launch);
+  if (!launch.ranks) launch.ranks = 1;
   // A large checkpoint takes its time.
   constexpr double kToSave_s = 60;
-  if (launch.hosts.empty() && !launch.grace_s) launch.grace_s = kToSave_s;
+  if (!launch.grace_s) launch.grace_s = kToSave_s;
   return comm::launch(launch);
 }
 
@@ -72,26 +85,65 @@ void find_lr(Options& options, const Config& recipe) {
     }
   } const remove{folder, options.train.runs};
   options.train.rank.folder = folder;
-  end_with(launch_ranks(options.train, options.lr.words()));
+  end_with(launch_ranks(options.train, recipe, options.lr.words()));
+}
+
+/// The recipe with the assignments over it. In exact mode its instructions are pinned to this host's, so that the run
+/// goes on with the same wherever it is resumed.
+Config settled(Config recipe, const std::vector<std::string>& assignments) {
+  for (const auto& assignment : assignments) recipe.set(assignment);
+  if (recipe.get("exact", false)) {
+    recipe.set("instructions=" + train::pinned_instructions(recipe.get("instructions", "best")));
+  }
+  return recipe;
+}
+
+/// Starts the ranks of the run in options.rank.folder, whose recipe will be this one, and ends the program with their
+/// exit code.
+void launch_training(const TrainOptions& options, const Config& recipe) {
+  const int code = launch_ranks(options, recipe, {});
+  // How it ended rank 0 has written, if it could.
+  train::RunFolder(options.rank.folder).end_badly();
+  end_with(code);
+}
+
+/// Each task of a Slurm step would begin a run of its own.
+void start_once() {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks == nullptr || std::string(tasks) == "1") return;
+  fail(Fault::Usage,
+       fmt::format("srun starts this {0} times, but it starts its ranks by itself; start it once: in a batch script "
+                   "without srun, or by srun -n 1, with -n {0} behind it",
+                   tasks));
 }
 
 void run(Options& options) {
-  Config recipe = Config::from_file(options.recipe);
-  for (const auto& assignment : options.train.assignments) recipe.set(assignment);
+  start_once();
+  if (options.resume && options.name.empty()) fail(Fault::Usage, "--resume goes on with the run that --name names");
+  if (options.resume && std::filesystem::exists(std::filesystem::path(options.train.runs) / options.name)) {
+    return resume_training(options.train, options.name);
+  }
+  const Config recipe = settled(Config::from_file(options.recipe), options.train.assignments);
   if (options.lr.find) return find_lr(options, recipe);
   const std::string stem = std::filesystem::path(options.recipe).stem().string();
   options.train.rank.folder = train::RunFolder::create(options.train.runs, options.name, stem, recipe).path();
-  launch_training(options.train);
+  const train::RunLock lock(options.train.rank.folder);
+  launch_training(options.train, recipe);
 }
 
 }  // namespace
 
-void launch_training(TrainOptions& options) {
-  const int code = launch_ranks(options, {});
-  // Read again: rank 0 has written the result.
-  train::RunFolder ended(options.rank.folder);
-  ended.set_state(code == exit_code::kDone ? "done" : code == exit_code::kRequeue ? "stopped" : "failed");
-  end_with(code);
+void resume_training(TrainOptions& options, const std::string& name) {
+  start_once();
+  const std::string folder = train::RunFolder::open(options.runs, name).path();
+  const train::RunLock lock(folder);
+  const Config recipe = settled(train::RunFolder(folder).recipe(), options.assignments);
+  auto& rank = options.rank;
+  rank.folder = folder;
+  rank.resume = true;
+  rank.assignments = options.assignments;
+  if (recipe.get("exact", false)) rank.assignments.push_back("instructions=" + recipe.get("instructions", ""));
+  launch_training(options, recipe);
 }
 
 void add_train(CLI::App& app) {
@@ -100,6 +152,7 @@ void add_train(CLI::App& app) {
   command->footer(kExamples);
   command->add_option("recipe", options->recipe, "TOML file, see recipes/")->required();
   command->add_option("--name", options->name, "Of the run; by default that of the recipe and a number");
+  command->add_flag("--resume", options->resume, "Go on with the run of that name if there is one");
   options->train.add_to(*command);
   options->lr.add_to(*command);
   command->callback([options] { run(*options); });

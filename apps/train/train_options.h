@@ -16,11 +16,13 @@ namespace lockstep::apps {
 inline constexpr const char kTerminal[] = "LOCKSTEP_TERMINAL";
 inline constexpr const char kTrainRank[] = "train-rank";
 inline constexpr const char kThreadsAsRanks[] = "--threads-as-ranks";
+inline constexpr const char kSet[] = "--set";
 
 struct RankOptions {
   std::string folder;  // of the run
   bool resume = false;
-  int threads_as_ranks = 0;  // above 0: so many threads of one process are the ranks
+  std::vector<std::string> assignments;  // over the recipe there
+  int threads_as_ranks = 0;              // above 0: so many threads of one process are the ranks
   bool print_hash = false;
   bool json = false;
 
@@ -53,7 +55,7 @@ struct TrainOptions {
   }
 };
 
-/// Starts the ranks of the run in options.rank.folder and ends the program with their exit code.
-void launch_training(TrainOptions& options);
+/// Starts the ranks of the run of this name where it stopped, and ends the program with their exit code.
+void resume_training(TrainOptions& options, const std::string& name);
 
 }  // namespace lockstep::apps

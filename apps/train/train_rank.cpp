@@ -1,6 +1,7 @@
 // One rank of `lockstep train`.
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "lockstep/train/event_observer.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/run_folder.h"
+#include "lockstep/train/stop_request.h"
 #include "train/lr_options.h"
 #include "train/lr_view.h"
 #include "train/train_options.h"
@@ -33,12 +35,31 @@ nlohmann::json json_of_result(const train::RunResult& result, const std::string&
                          {"skipped", result.skipped},
                          {"loss", result.loss},
                          {"imbalance", result.imbalance},
+                         {"seconds", result.seconds},
                          {"waited_for_ranks_share", result.waited_share},
                          {"hash", hash},
                          {"evaluations", evaluations}};
   if (!result.ended_early.empty()) json["ended_early"] = result.ended_early;
   return json;
 }
+
+/// New settings of a resumed run are kept once a step has gone well with them: a typo would be in the way of
+/// everyone who resumes it later.
+class KeepRecipe final : public train::Observer {
+ public:
+  KeepRecipe(train::RunFolder& folder, const Config& recipe) : folder_(folder), recipe_(recipe) {}
+  void on_step(const train::StepReport&) override { keep(); }
+  void on_end() override { keep(); }
+
+ private:
+  void keep() {
+    if (!std::exchange(kept_, true)) folder_.go_on(recipe_);
+  }
+
+  train::RunFolder& folder_;
+  const Config& recipe_;
+  bool kept_ = false;
+};
 
 /// In the recipe's terms: of its optimizer.lr, which may be multiplied by the number of ranks.
 void find_lr(const train::LrSweep& sweep, bool as_json, const Config& recipe, train::RecipeRun& run,
@@ -56,7 +77,8 @@ void find_lr(const train::LrSweep& sweep, bool as_json, const Config& recipe, tr
 /// The exit code.
 int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& world) {
   train::RunFolder folder(options.folder);
-  const Config recipe = folder.recipe();
+  Config recipe = folder.recipe();
+  for (const auto& assignment : options.assignments) recipe.set(assignment);
   auto run = train::make_run(recipe, world);
   if (lr.find) {
     find_lr(lr.sweep, options.json, recipe, run, world);
@@ -66,6 +88,7 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
   run.settings.checkpoints.resume = options.resume;
   train::Trainer trainer(world, run.settings);
   if (world.rank() == 0) {
+    if (options.resume) trainer.add(std::make_shared<KeepRecipe>(folder, recipe));
     trainer.add(std::make_shared<TrainView>(std::getenv(kTerminal) != nullptr));
     trainer.add(std::make_shared<train::EventObserver>(folder.path(), run.task->model()));
   }
@@ -73,7 +96,7 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
   if (world.rank() == 0) {
     const std::string hash = train::hash_of(run.task->model());
     const auto json = json_of_result(result, hash);
-    folder.set_result(json);
+    folder.end(result.stopped ? "stopped" : "done", json);
     if (options.json) {
       fmt::print("{}", json_text(json));
     } else if (options.print_hash) {
@@ -96,10 +119,12 @@ void add_train_rank(CLI::App& app) {
   command->group("");  // hidden: only `train` and `runs resume` start it
   command->add_option("folder", options->folder, "Of the run")->required();
   command->add_flag("--resume", options->resume, "From its newest checkpoint");
+  command->add_option(kSet, options->assignments, "key=value, over what its recipe says")->allow_extra_args(false);
   command->add_option(kThreadsAsRanks, options->threads_as_ranks, "So many threads of this process are the ranks");
   options->add_to(*command);
   lr->add_to(*command);
   command->callback([options, lr] {
+    const train::StopRequest from_the_start;  // a request to save counts while data and model are made, too
     int code = exit_code::kDone;
     const int failed = comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
       options->resume |= runtime.restart() > 0;

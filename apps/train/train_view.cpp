@@ -43,7 +43,7 @@ void TrainView::on_step(const train::StepReport& report) {
   drawn_ = now;
   const auto done = static_cast<double>(report.step - info_.first_step);
   const auto left = static_cast<double>(info_.length.steps - report.step);
-  const double rate = done / report.run_s;
+  const double rate = done / report.steps_s;
   const std::string text = fmt::format(
       "epoch {:.2f}  step {} of {}  loss {:.4f}  {} samples/s  {}{} left",
       static_cast<double>(report.step) / static_cast<double>(std::max<std::int64_t>(info_.length.steps_of_epoch, 1)),
@@ -64,16 +64,17 @@ void TrainView::on_evaluation(const train::Evaluation& evaluation) {
   constexpr std::size_t kMostShown = 6;
   for (std::size_t i = 0; i < std::min(kMostShown, evaluation.figures.size()); ++i) {
     const auto& [name, value] = evaluation.figures[i];
-    text += name == "accuracy" || name == "top5" ? fmt::format("  {} {:.2f} %", name, 100 * value)
-                                                 : fmt::format("  {} {:.4f}", name, value);
+    text += name == "accuracy" || name.starts_with("top") ? fmt::format("  {} {:.2f} %", name, 100 * value)
+                                                          : fmt::format("  {} {:.4f}", name, value);
   }
   say(text);
 }
 
 void TrainView::on_end() {
+  if (last_.step == 0) return say(fmt::format("nothing left to do after step {}", with_commas(info_.first_step)));
   say(fmt::format("{} steps in {}; rank 0 waited {:.1f} % of it for other ranks, {:.1f} % for data",
-                  with_commas(last_.step - info_.first_step), format_seconds(last_.run_s),
-                  share(last_.waited_for_ranks_s, last_.run_s), share(last_.waited_for_data_s, last_.run_s)));
+                  with_commas(last_.step - info_.first_step), format_seconds(last_.steps_s),
+                  share(last_.waited_for_ranks_s, last_.steps_s), share(last_.waited_for_data_s, last_.steps_s)));
 }
 
 void TrainView::say(const std::string& line) {

@@ -17,56 +17,7 @@ import torch.multiprocessing as processes
 from torch import nn
 from torch.nn import functional
 
-
-class Residual(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
-        return functional.relu(y + (x if self.downsample is None else self.downsample(x)))
-
-
-def resnet18():
-    blocks, inputs = [], 64
-    for number, width in enumerate((64, 128, 256, 512)):
-        blocks += [Residual(inputs, width, 2 if number > 0 else 1), Residual(width, width, 1)]
-        inputs = width
-    return nn.Sequential(
-        nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10),
-    )
-
-
-class Lstm(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(256, 64)
-        self.lstm = nn.LSTM(64, 256, 2, batch_first=True)
-        self.head = nn.Linear(256, 256)
-
-    def forward(self, tokens):
-        return self.head(self.lstm(self.embedding(tokens))[0])
-
-
-def mlp():
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 10)
-    )
-
-
-def cnn():
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10),
-    )
+import nets
 
 
 def images(batch, *shape):
@@ -79,10 +30,10 @@ def tokens(batch):
 
 
 CASES = {
-    "mlp": (mlp, lambda: images(128, 1, 28, 28)),
-    "cnn": (cnn, lambda: images(64, 1, 28, 28)),
-    "resnet18": (resnet18, lambda: images(8, 3, 32, 32)),
-    "lstm": (Lstm, lambda: tokens(32)),
+    "mlp": (lambda: nets.Mlp(784, 4096, 4096, 10), lambda: images(128, 1, 28, 28)),
+    "cnn": (lambda: nets.Cnn(12 * 12, 10), lambda: images(64, 1, 28, 28)),
+    "resnet18": (lambda: nets.ResNet18(64, 10), lambda: images(8, 3, 32, 32)),
+    "lstm": (lambda: nets.Lstm(vocabulary=256, width=64, hidden=256, layers=2), lambda: tokens(32)),
 }
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 try:
     import torch
     import torch.distributed as dist
-    import torch.nn as nn
     import torch.nn.functional as F
     from safetensors.torch import load_file
     from torch.nn.parallel import DistributedDataParallel
@@ -23,135 +22,26 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "peers"))
+import nets
+
 RANKS = 4
 MOST = {"float64": 1e-9, "float32": 1e-6}
 
 
-class Mlp(nn.Module):
-    def __init__(self, first, model):
-        super().__init__()
-        sizes = [first["layers.0.weight"].shape[1], *model["hidden"], first[f"layers.{len(model['hidden'])}.weight"].shape[0]]
-        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in zip(sizes, sizes[1:]))
-
-    def forward(self, values):
-        values = values.flatten(1)
-        for layer in self.layers[:-1]:
-            values = F.relu(layer(values))
-        return self.layers[-1](values)
+def rows(tensors, name):
+    return tensors[name].shape[0]
 
 
-class Cnn(nn.Module):
-    def __init__(self, first, model):
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 32, 3)
-        self.conv2 = nn.Conv2d(32, 64, 3)
-        self.fc1 = nn.Linear(first["fc1.weight"].shape[1], 128)
-        self.fc2 = nn.Linear(128, first["fc2.weight"].shape[0])
-
-    def forward(self, values):
-        values = F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(values)))), 2)
-        return self.fc2(F.relu(self.fc1(values.flatten(1))))
-
-
-class BasicBlock(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-        else:
-            self.downsample = None
-
-    def forward(self, values):
-        past = values if self.downsample is None else self.downsample(values)
-        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(values))))) + past)
-
-
-class ResNet18(nn.Module):
-    def __init__(self, first, model):
-        super().__init__()
-        inputs = model["width"]
-        self.conv1 = nn.Conv2d(3, inputs, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(inputs)
-        for layer in range(4):
-            outputs = model["width"] << layer
-            blocks = [BasicBlock(inputs, outputs, 2 if layer > 0 else 1), BasicBlock(outputs, outputs, 1)]
-            setattr(self, f"layer{layer + 1}", nn.Sequential(*blocks))
-            inputs = outputs
-        self.fc = nn.Linear(inputs, first["fc.weight"].shape[0])
-
-    def forward(self, values):
-        values = F.relu(self.bn1(self.conv1(values)))
-        for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
-            values = layer(values)
-        return self.fc(values.mean((2, 3)))
-
-
-class Lstm(nn.Module):
-    def __init__(self, first, model):
-        super().__init__()
-        self.embedding = nn.Embedding(*first["embedding.weight"].shape)
-        self.lstm = nn.LSTM(model["width"], model["hidden"], model["layers"], batch_first=True)
-        self.head = nn.Linear(model["hidden"], first["head.weight"].shape[0])
-
-    def forward(self, tokens):
-        return self.head(self.lstm(self.embedding(tokens))[0])
-
-
-class Attention(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.c_attn = nn.Linear(width, 3 * width)
-        self.c_proj = nn.Linear(width, width)
-
-    def forward(self, values):
-        parts = [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.c_attn(values).chunk(3, -1)]
-        return self.c_proj(F.scaled_dot_product_attention(*parts, is_causal=True).transpose(1, 2).flatten(2))
-
-
-class FeedForward(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.c_fc = nn.Linear(width, 4 * width)
-        self.c_proj = nn.Linear(4 * width, width)
-
-    def forward(self, values):
-        return self.c_proj(F.gelu(self.c_fc(values), approximate="tanh"))
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.ln_1 = nn.LayerNorm(width)
-        self.attn = Attention(width, heads)
-        self.ln_2 = nn.LayerNorm(width)
-        self.mlp = FeedForward(width)
-
-    def forward(self, values):
-        values = values + self.attn(self.ln_1(values))
-        return values + self.mlp(self.ln_2(values))
-
-
-class Gpt(nn.Module):
-    def __init__(self, first, model):
-        super().__init__()
-        self.wte = nn.Embedding(*first["wte.weight"].shape)
-        self.wpe = nn.Embedding(*first["wpe.weight"].shape)
-        self.h = nn.ModuleList(Block(model["width"], model["heads"]) for _ in range(model["layers"]))
-        self.ln_f = nn.LayerNorm(model["width"])
-
-    def forward(self, tokens):
-        values = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
-        for block in self.h:
-            values = block(values)
-        return F.linear(self.ln_f(values), self.wte.weight)
-
-
-MODELS = {"mlp": Mlp, "cnn": Cnn, "resnet18": ResNet18, "lstm": Lstm, "gpt": Gpt}
+MODELS = {
+    "mlp": lambda first, model: nets.Mlp(first["layers.0.weight"].shape[1], *model["hidden"],
+                                         rows(first, f"layers.{len(model['hidden'])}.weight")),
+    "cnn": lambda first, model: nets.Cnn(first["fc1.weight"].shape[1] // 64, rows(first, "fc2.weight")),
+    "resnet18": lambda first, model: nets.ResNet18(model["width"], rows(first, "fc.weight")),
+    "lstm": lambda first, model: nets.Lstm(rows(first, "head.weight"), model["width"], model["hidden"], model["layers"]),
+    "gpt": lambda first, model: nets.Gpt(rows(first, "wte.weight"), rows(first, "wpe.weight"), model["width"],
+                                         model["heads"], model["layers"]),
+}
 
 
 def optimizer_of(settings, parameters):
@@ -207,7 +97,7 @@ def train(path, rank):
             wanted_gradients = {name: gradient / per_sample for name, gradient in below(tensors, "gradient/").items()}
             worst["gradient"] = difference({name: p.grad for name, p in model.named_parameters()}, wanted_gradients)
         if "clip_norm" in recipe:
-            nn.utils.clip_grad_norm_(parallel.parameters(), recipe["clip_norm"])
+            torch.nn.utils.clip_grad_norm_(parallel.parameters(), recipe["clip_norm"])
         optimizer.step()
         mean = loss.detach().double().clone()
         dist.all_reduce(mean)

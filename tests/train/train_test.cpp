@@ -72,6 +72,10 @@ every_steps = 20
     Background run(train(2));
     return hash(run);
   }
+  nlohmann::json about(const std::string& run) const {
+    std::ifstream file(folder_ / "runs" / run / "run.json");
+    return nlohmann::json::parse(file);
+  }
   /// Whether a checkpoint of this step or a later one is there.
   bool has_checkpoint(const std::string& run, std::int64_t step) const {
     std::error_code none;
@@ -115,16 +119,28 @@ TEST_F(Train, GivesOneHashOnAnyNumberOfRanks) {
   }
 }
 
-TEST_F(Train, GoesOnByItselfWhenARankIsKilled) {
+TEST_F(Train, GoesOnByItselfWhicheverRankIsKilled) {
   const std::string wanted = undisturbed();
-  Background run(train(3, {"--name", "killed", "--restarts", "2"}));
-  ASSERT_TRUE(waits_for_checkpoint("killed", 40)) << run.errors();
-  const pid_t victim = rank_of(run, "1");
-  ASSERT_GT(victim, 0);
-  kill(victim, SIGKILL);
-  EXPECT_EQ(hash(run), wanted);
-  EXPECT_TRUE(has(run.errors(), "was killed by signal 9")) << run.errors();
-  EXPECT_TRUE(run.all_gone(5));
+  for (const std::string rank : {"0", "1", "2"}) {
+    Background run(train(3, {"--name", "killed-" + rank, "--restarts", "2"}));
+    ASSERT_TRUE(waits_for_checkpoint("killed-" + rank, 40)) << run.errors();
+    const pid_t victim = rank_of(run, rank);
+    ASSERT_GT(victim, 0);
+    kill(victim, SIGKILL);
+    EXPECT_EQ(hash(run), wanted) << rank;
+    EXPECT_TRUE(has(run.errors(), "was killed by signal 9")) << run.errors();
+    EXPECT_TRUE(run.all_gone(5));
+  }
+}
+
+TEST_F(Train, SavesBeforeSlurmEndsIt) {
+  const std::string wanted = undisturbed();
+  Background run(train(2, {"--name", "warned", "--restarts", "1"}));
+  ASSERT_TRUE(waits_for_checkpoint("warned", 40)) << run.errors();
+  run.signal(SIGUSR1);
+  ASSERT_EQ(run.wait(60), 75) << run.errors();
+  Background rest(resume("warned", 1));
+  EXPECT_EQ(hash(rest), wanted);
 }
 
 TEST_F(Train, SavesWhenAskedToEndAndIsResumed) {
@@ -158,6 +174,188 @@ TEST_F(Train, PassesOverASpoiltCheckpoint) {
   Background rest(resume("spoilt", 1));
   EXPECT_EQ(hash(rest), wanted);
   EXPECT_TRUE(has(rest.errors(), "passing over the checkpoint of step")) << rest.errors();
+}
+
+TEST_F(Train, KeepsNewSettingsOnlyIfTheyAreGood) {
+  Background first(train(2, {"--name", "typo", "steps=20"}));
+  hash(first);
+  const auto before = about("typo");
+  const std::pair<std::string, std::string> cases[] = {
+      {"epoch=10", "unknown key 'epoch'; did you mean 'epochs'?"},
+      {"model.hidden=[16]", "it is of another model"},
+      {"seed=8", "its seed was 7 and is 8 now"},
+  };
+  for (const auto& [setting, message] : cases) {
+    auto words = resume("typo", 2);
+    words.insert(words.end(), {setting, "steps=40"});
+    Background wrong(words);
+    EXPECT_EQ(wrong.wait(60), 2) << setting;
+    EXPECT_EQ(occurrences(wrong.errors(), message), 1) << wrong.errors();
+    EXPECT_EQ(about("typo"), before) << setting;
+  }
+  auto words = resume("typo", 2);
+  words.emplace_back("steps=40");
+  Background further(words);
+  hash(further);
+  EXPECT_EQ(about("typo").at("state"), "done");
+  EXPECT_EQ(about("typo").at("result").at("steps"), 40);
+  EXPECT_TRUE(has(about("typo").at("recipe").get<std::string>(), "steps = 40")) << about("typo");
+}
+
+TEST_F(Train, HasNothingLeftToDoAtItsEnd) {
+  Background whole(train(2, {"--name", "ended", "steps=40"}));
+  const std::string wanted = hash(whole);
+  const auto before = about("ended").at("result");
+  Background again(resume("ended", 1));
+  EXPECT_EQ(hash(again), wanted);
+  EXPECT_TRUE(has(again.errors(), "nothing left to do after step 40")) << again.errors();
+  EXPECT_FALSE(has(again.errors(), "steps in")) << again.errors();
+  const auto after = about("ended").at("result");
+  EXPECT_EQ(about("ended").at("state"), "done");
+  for (const char* key : {"steps", "skipped", "loss", "hash", "evaluations"}) EXPECT_EQ(after.at(key), before.at(key));
+}
+
+TEST_F(Train, IsOfOneProcessAtATime) {
+  {
+    Background run(train(2, {"--name", "mine", "steps=1000000"}));
+    ASSERT_TRUE(waits_for_checkpoint("mine", 20)) << run.errors();
+    Background other(resume("mine", 1));
+    EXPECT_EQ(other.wait(60), 2) << other.errors();
+    EXPECT_TRUE(has(other.errors(), "the run 'mine' is being trained by process " + std::to_string(run.pid()) + " on "))
+        << other.errors();
+    EXPECT_TRUE(has(other.errors(), "wait until it ends")) << other.errors();
+    kill(run.pid(), SIGKILL);
+    ASSERT_EQ(run.wait(60), 128 + SIGKILL);
+    ASSERT_TRUE(run.all_gone(10));
+  }
+  auto words = resume("mine", 1);
+  words.emplace_back("steps=1");
+  Background rest(words);
+  hash(rest);
+  EXPECT_EQ(about("mine").at("state"), "done");
+}
+
+/// In place of mpirun.
+class TrainOnHosts : public Train {
+ protected:
+  void mpirun_is(const std::string& script) const {
+    const fs::path path = folder_ / "mpirun";
+    std::ofstream(path) << "#!/bin/sh\n" << script << '\n';
+    fs::permissions(path, fs::perms::owner_all);
+    setenv("LOCKSTEP_MPIRUN", path.c_str(), 1);
+  }
+  ~TrainOnHosts() override { unsetenv("LOCKSTEP_MPIRUN"); }
+  std::vector<std::string> on_hosts(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {
+        "train", (folder_ / "blobs.toml").string(), "--hosts", "elsewhere:1", "steps=20", "--print-hash"};
+    words.insert(words.end(), more.begin(), more.end());
+    return command(words);
+  }
+
+  // Starts one rank, here.
+  static constexpr const char kOneRank[] =
+      "while [ \"$2\" != launched-by-mpirun ]; do shift; done\n"
+      "export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1\n"
+      "exec \"$@\"";
+};
+
+TEST_F(TrainOnHosts, SaysHowItEnded) {
+  mpirun_is(kOneRank);
+  Background run(on_hosts({"--name", "far"}));
+  hash(run);
+  EXPECT_EQ(about("far").at("state"), "done");
+  EXPECT_EQ(about("far").at("result").at("steps"), 20);
+  mpirun_is("exit 9");
+  Background lost(on_hosts({"--name", "lost"}));
+  EXPECT_EQ(lost.wait(60), 9) << lost.errors();
+  EXPECT_EQ(about("lost").at("state"), "failed");
+  setenv("LOCKSTEP_MPIRUN", "/no/such/mpirun", 1);
+  Background none(on_hosts({"--name", "none"}));
+  EXPECT_EQ(none.wait(60), 2) << none.errors();
+  EXPECT_EQ(occurrences(none.errors(), "/no/such/mpirun"), 1) << none.errors();
+  EXPECT_EQ(about("none").at("state"), "failed");
+}
+
+TEST_F(TrainOnHosts, HearsSignals) {
+  const fs::path started = folder_ / "started";
+  mpirun_is("trap 'exit 33' USR1\ntouch " + started.string() + "\nwhile :; do sleep 0.05; done");
+  Background run(on_hosts({"--name", "told"}));
+  for (int i = 0; i < 600 && !fs::exists(started); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(fs::exists(started)) << run.errors();
+  run.signal(SIGUSR1);
+  EXPECT_EQ(run.wait(30), 33) << run.errors();
+  EXPECT_EQ(about("told").at("state"), "failed");
+}
+
+TEST_F(TrainOnHosts, FindsALearningRateAndLeavesNothing) {
+  mpirun_is(kOneRank);
+  Background run(on_hosts({"--find-lr", "--lr-steps", "30"}));
+  EXPECT_EQ(run.wait(60), 0) << run.errors();
+  EXPECT_TRUE(has(run.output(), "suggested: optimizer.lr=")) << run.output();
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Train, ListsRunsWhoseFiguresAreNoNumbers) {
+  const auto write = [this](const std::string& name, const std::string& text) {
+    fs::create_directories(folder_ / "runs" / name);
+    std::ofstream(folder_ / "runs" / name / "run.json") << text;
+  };
+  write("good", R"({"recipe": "steps = 3\nseed = 1", "state": "done", "result": {"steps": 3, "loss": 0.25}})");
+  write("nan", R"({"recipe": "steps = 4", "state": "done", "result": {"steps": 4, "loss": null,
+                   "evaluations": [{"of": "test", "figures": {"accuracy": 0.5, "loss": null}}]}})");
+  write("broken", "{");
+  Background list(command({"runs"}));
+  ASSERT_EQ(list.wait(), 0) << list.errors();
+  EXPECT_TRUE(has(list.output(), "step 3  loss 0.2500")) << list.output();
+  EXPECT_TRUE(has(list.output(), "step 4  loss nan  test: accuracy 0.5000 loss nan")) << list.output();
+  EXPECT_TRUE(has(list.output(), "does not tell of a run")) << list.output();
+  Background compared(command({"runs", "compare", "good", "nan", "--json"}));
+  ASSERT_EQ(compared.wait(), 0) << compared.errors();
+  const auto json = nlohmann::json::parse(compared.output());
+  EXPECT_EQ(json.at("runs"), nlohmann::json({"good", "nan"}));
+  EXPECT_EQ(json.at("settings"), nlohmann::json::parse(R"({"steps": [3, 4], "seed": [1, null]})"));
+  EXPECT_EQ(json.at("results").at(0).at("loss"), 0.25);
+  EXPECT_TRUE(json.at("results").at(1).at("loss").is_null());
+}
+
+TEST_F(Train, ExportsTheBestCheckpointOrThatOfAStep) {
+  // Clouds elsewhere: validations get worse, and the first, after the 32 steps of an epoch, is best.
+  Background run(train(2, {"--name", "best", "steps=200", "checkpoints.every_steps=90",
+                           "data.validation='blobs:samples=100,dims=16,classes=4,seed=5'"}));
+  hash(run);
+  double lowest = 1e9;
+  std::int64_t best = 0;
+  const auto evaluations = about("best").at("result").at("evaluations");
+  for (const auto& evaluation : evaluations) {
+    const double loss = evaluation.at("figures").at("loss").get<double>();
+    if (evaluation.at("of") == "validation" && loss < lowest) {
+      lowest = loss;
+      best = evaluation.at("step").get<std::int64_t>();
+    }
+  }
+  ASSERT_LT(best, 180);
+  const auto exported = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"runs", "export", "best", folder_ / "weights"};
+    words.insert(words.end(), more.begin(), more.end());
+    return command(words);
+  };
+  for (const auto& [words, step] : {std::pair(std::vector<std::string>{"--best"}, std::to_string(best)),
+                                    std::pair(std::vector<std::string>{"--step", "180"}, std::string("180")),
+                                    std::pair(std::vector<std::string>{}, std::string("200"))}) {
+    Background one(exported(words));
+    EXPECT_EQ(one.wait(), 0) << one.errors();
+    EXPECT_TRUE(has(one.output(), "6 tensors of step " + step + " in ")) << one.output();
+  }
+  Background missing(exported({"--step", "179"}));
+  EXPECT_EQ(missing.wait(), 2);
+  EXPECT_TRUE(has(missing.errors(), "there are those of " + std::to_string(best) + ", 180, 200")) << missing.errors();
+  Background both(exported({"--step", "180", "--best"}));
+  EXPECT_EQ(both.wait(), 2);
+  Background plain(train(1, {"--name", "plain", "steps=5"}));
+  hash(plain);
+  Background none(command({"runs", "export", "plain", folder_ / "none", "--best"}));
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_TRUE(has(none.errors(), "set data.validation")) << none.errors();
 }
 
 TEST_F(Train, OutlivesAFullDisk) {
@@ -263,7 +461,14 @@ TEST_F(Train, FindsALearningRate) {
     EXPECT_EQ(texts.back(), texts.front());  // the recipe is of exact mode
   }
   // Of each rank's rate the recipe's is a third.
-  Background scaled(find(3, {"--json", "exact=false", "scale_lr=linear", "--lr-from", "0.001", "--lr-to", "1"}));
+  std::ofstream(folder_ / "grows.toml") << R"(
+batch_per_rank = 10
+scale_lr = "linear"
+[data]
+train = "blobs:samples=1000,dims=16,classes=4"
+)";
+  Background scaled(command({"train", (folder_ / "grows.toml").string(), "-n", "3", "--bind", "none", "--find-lr",
+                             "--lr-steps", "60", "--json", "--lr-from", "0.001", "--lr-to", "1"}));
   ASSERT_EQ(scaled.wait(100), 0) << scaled.errors();
   EXPECT_NEAR(nlohmann::json::parse(scaled.output()).at("points").at(0).at("lr").get<double>(), 0.001, 1e-9);
   Background table(find(2, {}));

@@ -59,12 +59,15 @@ void become(const std::vector<std::string>& command) {
   execvp(arguments[0], arguments.data());
 }
 
+/// Ours, and those by which libraries choose threads and kernels.
 std::vector<std::string> names_to_hand_on() {
+  constexpr const char* kPrefixes[] = {"LOCKSTEP_", "OMP_", "MKL_", "ATEN_", "ONEDNN_"};
   std::vector<std::string> names;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
     const std::string name = text.substr(0, text.find('='));
-    if (name.starts_with("LOCKSTEP_") || name == "OMP_NUM_THREADS" || name == "MKL_NUM_THREADS") names.push_back(name);
+    const auto begins = [&](const char* prefix) { return name.starts_with(prefix); };
+    if (std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins)) names.push_back(name);
   }
   return names;
 }

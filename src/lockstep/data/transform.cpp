@@ -30,6 +30,18 @@ Pipeline::Pipeline(const Schema& input, const std::vector<std::string>& steps) :
   }
 }
 
+std::vector<std::string> Pipeline::without_chance() const {
+  std::vector<std::string> result;
+  for (const auto& step : steps_) {
+    const auto other = step.transform->without_chance();
+    if (!other) result.push_back(step.text);
+    if (!other || other->empty()) continue;
+    const std::size_t begin = step.text.find_first_not_of(' '), end = step.text.find(' ', begin);
+    result.push_back(*other + (end == std::string::npos ? "" : step.text.substr(end)));
+  }
+  return result;
+}
+
 void Pipeline::apply(Sample& sample, std::uint64_t key, std::int64_t id) const {
   for (std::size_t number = 0; number < steps_.size(); ++number) {
     const Step& step = steps_[number];

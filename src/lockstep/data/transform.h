@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ class Transform {
   virtual ~Transform() = default;
   /// What the field becomes.
   virtual Field output() const = 0;
+  /// Of one that leaves something to chance: the transform with the same settings that stands for it where nothing
+  /// may be, as in evaluations; "": it is left out there.
+  virtual std::optional<std::string> without_chance() const { return std::nullopt; }
   /// Replaces `value`; its bytes may point into `scratch` afterwards. Called from many threads.
   virtual void apply(Value& value, Random& random, Scratch& scratch) const = 0;
 };
@@ -36,6 +40,8 @@ class Pipeline {
   /// out where the data set has only one.
   Pipeline(const Schema& input, const std::vector<std::string>& steps);
   const Schema& output() const noexcept { return schema_; }
+  /// The same steps, of which none leaves anything to chance.
+  std::vector<std::string> without_chance() const;
   /// `key` is of seed and epoch, `id` of the sample. What a library throws becomes Fault::Data: it is
   /// of this sample, which may be skipped.
   void apply(Sample& sample, std::uint64_t key, std::int64_t id) const;

@@ -31,6 +31,8 @@ class Model {
   /// The tensor prefix + name of a file, as this model keeps it: files of others may have their own conventions.
   virtual at::Tensor from_published(const Safetensors& file, const std::string& prefix,
                                     const std::string& name) const = 0;
+  /// Whether files of others hold a tensor of this name that is no weight, such as a mask, and so is passed over.
+  virtual bool does_without(const std::string& name) const = 0;
 };
 
 /// What the data says of a model, where the recipe does not.

@@ -27,6 +27,13 @@ class ModuleModel final : public Model {
       return file.read(prefix + name);
     }
   }
+  bool does_without(const std::string& name) const override {
+    if constexpr (requires { Module::does_without(name); }) {
+      return Module::does_without(name);
+    } else {
+      return false;
+    }
+  }
 
  private:
   std::shared_ptr<Module> module_;

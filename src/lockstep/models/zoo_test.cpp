@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -10,6 +11,7 @@
 #include "lockstep/models/model.h"
 #include "lockstep/models/safetensors.h"
 #include "lockstep/models/weights.h"
+#include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/random_key.h"
 
@@ -103,6 +105,35 @@ TEST_P(Zoo, ComesBackFromAFile) {
   }
 }
 
+// Linear maps that change nothing, of ones: what comes out is the product of all masks.
+TEST(Dropout, OfEachLayerHasItsOwnMask) {
+  constexpr std::int64_t kSize = 1000;
+  const auto mlp = make_model("mlp", Config::from_text("[model]\nhidden = [1000, 1000, 1000]\ndropout = 0.5"), "model",
+                              {{kSize}, kSize}, 1);
+  const torch::NoGradGuard no_gradients;
+  for (const auto& [name, tensor] : parallel::parameters_of(mlp->module())) {
+    if (tensor.dim() == 2) {
+      tensor.copy_(torch::eye(kSize));
+    } else {
+      tensor.zero_();
+    }
+  }
+  parallel::random_key() = {1, 2, 3};
+  const auto output = mlp->forward(torch::ones({10, kSize}));
+  // Three masks that have nothing to do with each other leave an eighth, and of equal ones a half would be left.
+  EXPECT_NEAR(output.count_nonzero().item<double>() / static_cast<double>(output.numel()), 0.125, 0.02);
+}
+
+TEST(Dropout, OfLstmLayersIsNamedByLayer) {
+  const auto lstm = make_model("lstm", Config::from_text("[model]\nwidth = 4\nhidden = 4\nlayers = 4\ndropout = 0.5"),
+                               "model", {{12}, 50}, 1);
+  std::set<std::uint64_t> keys;
+  for (const auto& module : lstm->module().modules()) {
+    if (const auto* dropout = module->as<parallel::DropoutImpl>()) keys.insert(dropout->key);
+  }
+  EXPECT_EQ(keys.size(), 4U);  // three between the layers, and one behind them
+}
+
 TEST(Weights, OfAnotherModelAreRefused) {
   const std::string path = testing::TempDir() + "/weights_test_" + std::to_string(getpid());
   const auto small = make_model("mlp", Config::from_text("[model]\nhidden = [3]"), "model", {{4}, 2}, 1);
@@ -131,6 +162,7 @@ TEST(Gpt, ReadsMatricesOfOpenAI) {
     const bool turned = name.find(".c_") != std::string::npos && tensor.dim() == 2;
     published.push_back({"transformer." + name, turned ? tensor.t() : tensor});
   }
+  published.push_back({"transformer.h.0.attn.bias", torch::ones({1, 1, 12, 12})});  // their mask, which is no weight
   write_safetensors(path, published);
   load_weights(*other, path);
   std::filesystem::remove(path);

@@ -1,7 +1,5 @@
 #include "lockstep/parallel/bucket_optimizer.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/name_pattern.h"
 
 namespace lockstep::parallel {
 namespace {
@@ -44,7 +43,8 @@ BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, con
       buckets_(buckets),
       groups_(std::move(groups)),
       state_names_(optimizer_->states()),
-      ranks_(ranks) {
+      ranks_(ranks),
+      sharded_(elements == Of::OwnRank && ranks.size() > 1) {
   for (const auto& bucket : buckets_.all()) {
     const std::int64_t count = bucket.weights.numel();
     owned_.push_back(elements == Of::OwnRank ? ranks.owned(count, bucket.weights.scalar_type())
@@ -62,13 +62,13 @@ void BucketOptimizer::cut(const Parameters& parameters) {
   std::vector<std::size_t> group_of(parameters.size());
   for (std::size_t group = 1; group < groups_.size(); ++group) {
     for (const auto& pattern : groups_[group].patterns) {
-      bool fits = false;
+      bool any = false;
       for (std::size_t number = 0; number < parameters.size(); ++number) {
-        if (fnmatch(pattern.c_str(), parameters[number].name.c_str(), 0) != 0) continue;
+        if (!fits(pattern, parameters[number].name)) continue;
         group_of[number] = group;
-        fits = true;
+        any = true;
       }
-      if (!fits) fail(Fault::Usage, fmt::format("no parameter of the model has a name like '{}'", pattern));
+      if (!any) fail(Fault::Usage, fmt::format("no parameter of the model has a name like '{}'", pattern));
     }
   }
   for (const auto& bucket : buckets_.all()) {
@@ -169,7 +169,7 @@ Parameters BucketOptimizer::states() const {
   for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) {
     for (std::size_t number = 0; number < state_names_.size(); ++number) {
       at::Tensor whole = states_[bucket][number];
-      if (whole.numel() < buckets_.all()[bucket].weights.numel()) {
+      if (sharded_) {
         whole = at::zeros_like(buckets_.all()[bucket].weights);
         for_each_slice(owned_[bucket], whole, states_[bucket][number],
                        [](at::Tensor part, const at::Tensor& state) { part.copy_(state); });

@@ -73,6 +73,7 @@ class BucketOptimizer {
   std::vector<std::string> state_names_;
   std::vector<std::string> parameter_names_;
   comm::Communicator& ranks_;
+  bool sharded_;  // ranks have states of different elements, even if one of them has all of a small bucket
   std::vector<std::vector<comm::Slice>> owned_;  // by bucket: of this rank's elements
   std::vector<std::vector<at::Tensor>> states_;  // by bucket, then number: of them, one after another
   std::vector<std::vector<Stretch>> stretches_;  // by bucket, in order

@@ -38,6 +38,27 @@ std::vector<std::size_t> backwards(std::size_t count) {
   return order;
 }
 
+/// When backward throws, collectives that it has started may still come to their updates, after the engine is gone.
+class SharedUpdate {
+ public:
+  void replace(BucketUpdate update) {
+    const std::lock_guard lock(mutex_);
+    update_ = std::move(update);
+  }
+  bool given() const {
+    const std::lock_guard lock(mutex_);
+    return update_ != nullptr;
+  }
+  void call(std::size_t bucket, std::int64_t first, std::int64_t count, const void* sums) const {
+    const std::lock_guard lock(mutex_);
+    if (update_) update_(bucket, first, count, sums);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  BucketUpdate update_;
+};
+
 }  // namespace
 
 class DataParallel::Engine {
@@ -71,6 +92,7 @@ class DataParallel::Engine {
     start_step();
   }
   ~Engine() {
+    update_with({});
     for (const auto& parameter : parameters_) set_gradient_sink(parameter.tensor, nullptr);
   }
   Engine(const Engine&) = delete;
@@ -91,11 +113,15 @@ class DataParallel::Engine {
     const at::NoGradGuard no_gradients;
     lay_out();
     complete_gradients();
-    while (!options_.local && started_ < buckets_.all().size()) start_next();
+    if (options_.local) {
+      for (std::size_t bucket = 0; bucket < buckets_.all().size(); ++bucket) buckets_.gradients_to_host(bucket);
+    } else {
+      while (started_ < buckets_.all().size()) start_next();
+    }
     for (auto& work : works_) work.wait();
     works_.clear();
     if (wired()) options_.wire->finish(group_);
-    if (update_) {
+    if (update_->given()) {
       buckets_.weights_to_device();
     } else {
       for (std::size_t bucket = 0; bucket < buckets_.all().size(); ++bucket) buckets_.gradients_to_device(bucket);
@@ -127,7 +153,10 @@ class DataParallel::Engine {
     return true;
   }
 
-  void update_with(BucketUpdate update) { update_ = std::move(update); }
+  void update_with(BucketUpdate update) { update_->replace(std::move(update)); }
+  void forget() {
+    if (options_.wire) options_.wire->forget();
+  }
 
   void drop_gradients() {
     for (const auto& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
@@ -149,20 +178,32 @@ class DataParallel::Engine {
     Hasher hasher;
     for (const auto& bucket : buckets_.all()) hasher.update(bucket.weights.const_data_ptr(), bucket.weights.nbytes());
     const auto hashes = group_.gather_bytes(hasher.hex());
-    std::map<std::string, int> votes;
-    for (const auto& hash : hashes) ++votes[hash];
-    if (votes.size() == 1) return;
-    const auto most = std::max_element(votes.begin(), votes.end(),
-                                       [](const auto& one, const auto& other) { return one.second < other.second; });
-    std::vector<int> drifted;
+    std::map<std::string, std::vector<int>> ranks_of;  // by hash
     for (int rank = 0; rank < group_.size(); ++rank) {
-      if (hashes[static_cast<std::size_t>(rank)] != most->first) drifted.push_back(group_.world_rank(rank));
+      ranks_of[hashes[static_cast<std::size_t>(rank)]].push_back(group_.world_rank(rank));
     }
-    fail(
-        Fault::Comm,
-        fmt::format("the weights of rank {} are not those of the other {} ranks: its model, memory or program differs; "
-                    "go on from the last checkpoint",
-                    fmt::join(drifted, ", "), most->second));
+    if (ranks_of.size() == 1) return;
+    std::vector<std::vector<int>> sides;
+    for (auto& [hash, ranks] : ranks_of) sides.push_back(std::move(ranks));
+    // The largest first; of equal ones that of the lowest rank.
+    std::sort(sides.begin(), sides.end(), [](const auto& one, const auto& other) {
+      return one.size() != other.size() ? one.size() > other.size() : one < other;
+    });
+    const std::size_t most = sides.front().size();
+    const char* remedy = "model, memory or program differs; go on from the last checkpoint";
+    if (2 * most <= hashes.size()) {
+      fail(Fault::Comm,
+           fmt::format("the weights of ranks {} differ, and no side has most of the ranks, so that which is "
+                       "right is not known: a {}",
+                       fmt::join(sides, " and "), remedy));
+    }
+    std::vector<int> drifted;
+    for (std::size_t side = 1; side < sides.size(); ++side) {
+      drifted.insert(drifted.end(), sides[side].begin(), sides[side].end());
+    }
+    std::sort(drifted.begin(), drifted.end());
+    fail(Fault::Comm, fmt::format("the weights of rank {} are not those of the other {} ranks: its {}",
+                                  fmt::join(drifted, ", "), most, remedy));
   }
 
   const Buckets& buckets() const noexcept { return buckets_; }
@@ -296,9 +337,10 @@ class DataParallel::Engine {
     if (!sums_.empty()) sums_[started_].fold_(gradients, shard_);
     if (wired()) {
       options_.wire->start(group_, started_, gradients);
-    } else if (update_) {
-      const auto update = [this, number = started_](std::int64_t first, std::int64_t count, const void* sums) {
-        update_(number, first, count, sums);
+    } else if (update_->given()) {
+      const auto update = [shared = update_, number = started_](std::int64_t first, std::int64_t count,
+                                                                const void* sums) {
+        shared->call(number, first, count, sums);
       };
       works_.push_back(group_.reduce_update_(bucket.weights, gradients, options_.op, update, kOnItsWay));
     } else {
@@ -352,7 +394,7 @@ class DataParallel::Engine {
   Buckets buckets_;
   bool last_ = true;
   bool laid_out_ = false;
-  BucketUpdate update_;
+  std::shared_ptr<SharedUpdate> update_ = std::make_shared<SharedUpdate>();
   std::uint32_t shard_ = 0;
   bool last_shard_ = true;
   std::vector<TreeSum> sums_;          // by bucket, of the shards before this one
@@ -374,6 +416,7 @@ void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(num
 bool DataParallel::lay_out() { return engine_->lay_out(); }
 void DataParallel::update_with(BucketUpdate update) { engine_->update_with(std::move(update)); }
 void DataParallel::finish() { engine_->finish(); }
+void DataParallel::forget() { engine_->forget(); }
 void DataParallel::drop_gradients() { engine_->drop_gradients(); }
 void DataParallel::average_weights(double share) { engine_->average_weights(share); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }

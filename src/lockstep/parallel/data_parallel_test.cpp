@@ -1,6 +1,8 @@
 #include "lockstep/parallel/data_parallel.h"
 
+#include <atomic>
 #include <cmath>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -155,6 +157,39 @@ TEST_P(EveryGroup, MakesNewWeightsInTheSameSweep) {
       }
     }
     engine.check_equal();
+  });
+}
+
+TEST(DataParallel, IsNotUpdatedOnceItIsGone) {
+  std::latch gone(1);
+  std::atomic<int> updates_of_rank_0 = 0;
+  on_ranks({2}, [&](Communicator& group) {
+    Linear net = make_net()->first;
+    std::optional<DataParallel> engine(std::in_place, parameters_of(*net), group);
+    const auto backward_of_step = [&] {
+      engine->drop_gradients();
+      net(rows_of(group)).square().sum().backward();
+    };
+    backward_of_step();
+    engine->lay_out();
+    engine->update_with([&](std::size_t, std::int64_t, std::int64_t, const void*) {
+      if (group.rank() == 0) ++updates_of_rank_0;
+    });
+    engine->finish();
+    const int before = updates_of_rank_0;
+    if (group.rank() == 0) {
+      backward_of_step();  // gradients are on their way, and then something throws
+      engine.reset();
+      gone.count_down();
+      group.barrier();
+      EXPECT_GT(before, 0);
+      EXPECT_EQ(updates_of_rank_0, before);
+    } else {
+      gone.wait();
+      backward_of_step();
+      engine->finish();
+      group.barrier();
+    }
   });
 }
 

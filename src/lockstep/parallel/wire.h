@@ -29,6 +29,8 @@ class Wire {
   virtual void start(comm::Communicator& group, std::size_t number, const at::Tensor& gradients) = 0;
   /// Returns once all gradients that were started are the sum over the ranks.
   virtual void finish(comm::Communicator& group) = 0;
+  /// What is remembered is of gradients that are not to be applied, or that will come in another scale from now on.
+  virtual void forget() {}
 };
 
 /// Of collectives that start() issues: however small, backward goes on meanwhile.

@@ -40,12 +40,23 @@ std::optional<std::int64_t> number_of(const std::string& name) {
   return number;
 }
 
+/// What a folder holds, as far as it can be read.
+std::vector<fs::path> entries_of(const std::string& folder) {
+  std::vector<fs::path> result;
+  std::error_code stop;
+  for (fs::directory_iterator entry(folder, stop); !stop && entry != fs::directory_iterator(); entry.increment(stop)) {
+    result.push_back(entry->path());
+  }
+  return result;
+}
+
 nlohmann::json read_manifest(const std::string& path) {
   try {
     auto json = nlohmann::json::parse(read_whole(path));
     if (json.at("version").get<int>() != kVersion) {
       fail(Fault::Data, fmt::format("{} is of another version of Lockstep: {}", path, json.at("version").dump()));
     }
+    (void)json.at("facts");
     return json;
   } catch (const nlohmann::json::exception& error) {
     fail(Fault::Data, fmt::format("{} is no manifest of a checkpoint: {}", path, error.what()));
@@ -87,8 +98,8 @@ void CheckpointFolder::drop_unfinished(std::optional<std::int64_t> step) const n
     fs::remove_all(unfinished(*step), ignored);
     return;
   }
-  for (const auto& entry : fs::directory_iterator(path_, ignored)) {
-    if (entry.path().extension() == kUnfinished) fs::remove_all(entry.path(), ignored);
+  for (const auto& entry : entries_of(path_)) {
+    if (entry.extension() == kUnfinished) fs::remove_all(entry, ignored);
   }
 }
 
@@ -101,12 +112,15 @@ void CheckpointFolder::remove(std::int64_t step) const {
 
 std::vector<std::int64_t> CheckpointFolder::steps() const {
   std::vector<std::int64_t> result;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(path_, none)) {
-    if (const auto number = number_of(entry.path().filename().string())) result.push_back(*number);
+  for (const auto& entry : entries_of(path_)) {
+    if (const auto number = number_of(entry.filename().string())) result.push_back(*number);
   }
   std::sort(result.begin(), result.end());
   return result;
+}
+
+nlohmann::json CheckpointFolder::facts(std::int64_t step) const {
+  return read_manifest(folder(step) + "/" + kManifest).at("facts");
 }
 
 Checkpoint CheckpointFolder::read(std::int64_t step) const {

@@ -36,8 +36,10 @@ class CheckpointFolder {
   void drop_unfinished(std::optional<std::int64_t> step = {}) const noexcept;
   void remove(std::int64_t step) const;
 
-  /// Of complete ones, ascending.
+  /// Of complete ones, ascending; none if there is no such folder.
   std::vector<std::int64_t> steps() const;
+  /// Without looking at its tensors. Fault::Data naming the manifest if it is none.
+  nlohmann::json facts(std::int64_t step) const;
   /// Fault::Data naming the file if it is not whole.
   Checkpoint read(std::int64_t step) const;
   /// The newest that is whole; what is spoilt is passed over with a warning that names it.

@@ -33,7 +33,7 @@ parallel::Parameters share_of(const parallel::Parameters& all, const comm::Commu
 }  // namespace
 
 CheckpointSaver::CheckpointSaver(const CheckpointSettings& settings, comm::Communicator& group)
-    : settings_(settings), group_(group), folder_(settings.folder) {
+    : settings_(settings), group_(group), folder_(settings.folder), best_(settings.best_by) {
   if (!settings.folder.empty() && group.rank() == 0) folder_.drop_unfinished();
 }
 
@@ -41,8 +41,11 @@ CheckpointSaver::~CheckpointSaver() {
   if (writing_.valid()) writing_.wait();
 }
 
-bool CheckpointSaver::wanted_after(std::int64_t step, bool end_of_epoch) const noexcept {
-  return settings_.every_steps > 0 ? step % settings_.every_steps == 0 : end_of_epoch;
+bool CheckpointSaver::wanted_after(std::int64_t step, bool end_of_epoch) const {
+  const bool due = settings_.every_steps > 0 ? step % settings_.every_steps == 0 : end_of_epoch;
+  if (due || !end_of_epoch) return due;  // only then is a step judged
+  const auto best = best_.best(settings_.keep_best);
+  return std::find(best.begin(), best.end(), step) != best.end();
 }
 
 void CheckpointSaver::begin(const Checkpoint& now) {
@@ -68,44 +71,35 @@ bool CheckpointSaver::finish() {
   const profile::Span span("complete a checkpoint");
   const auto parts = group_.gather_bytes(writing_.get());
   const bool whole = std::find(parts.begin(), parts.end(), "") == parts.end();
-  if (group_.rank() != 0) return !group_.broadcast_bytes("", 0).empty();
-  const bool done = whole && complete(parts);
-  if (!done) folder_.drop_unfinished(step_);
-  return !group_.broadcast_bytes(done ? "done" : "", 0).empty();
+  const bool done_here = group_.rank() == 0 && whole && complete(parts);
+  if (group_.rank() == 0 && !done_here) folder_.drop_unfinished(step_);
+  const bool done = !group_.broadcast_bytes(done_here ? "done" : "", 0).empty();
+  if (!done) best_.forget(step_);
+  return done;
 }
 
 bool CheckpointSaver::complete(const std::vector<std::string>& parts) {
-  std::vector<nlohmann::json> entries;
-  for (const auto& part : parts) entries.push_back(nlohmann::json::parse(part));
   try {
+    std::vector<nlohmann::json> entries;
+    for (const auto& part : parts) entries.push_back(nlohmann::json::parse(part));
     folder_.complete(step_, facts_, entries);
     prune();
     return true;
-  } catch (const Error& error) {
-    log().warn("the checkpoint of step {} is not written: {}", step_, error.what());
+  } catch (...) {
+    log().warn("the checkpoint of step {} is not written: {}", step_, current_error().what());
     return false;
   }
 }
 
-void CheckpointSaver::judge(std::int64_t step, const Figures& figures) {
-  const double figure = figure_named(settings_.best_by, figures, "checkpoints.best_by");
-  judged_[step] = is_better_low(settings_.best_by) ? figure : -figure;
-}
-
 void CheckpointSaver::prune() {
-  const auto steps = folder_.steps();
-  std::set<std::int64_t> kept;
-  const auto last = std::min<std::ptrdiff_t>(settings_.keep_last, std::ssize(steps));
-  kept.insert(steps.end() - std::max<std::ptrdiff_t>(last, 1), steps.end());
-  std::vector<std::pair<double, std::int64_t>> best;
-  for (const auto& [step, figure] : judged_) {
-    if (std::binary_search(steps.begin(), steps.end(), step)) best.emplace_back(figure, step);
-  }
-  std::sort(best.begin(), best.end());
-  for (std::ptrdiff_t i = 0; i < std::min<std::ptrdiff_t>(settings_.keep_best, std::ssize(best)); ++i) {
-    kept.insert(best[static_cast<std::size_t>(i)].second);
-  }
-  for (const std::int64_t step : steps) {
+  const auto all = folder_.steps();
+  // What lies above is spoilt, or of a run that came further before: it is not the last of this one.
+  const std::vector<std::int64_t> own(all.begin(), std::upper_bound(all.begin(), all.end(), step_));
+  if (own.empty()) return;  // the folder cannot be read
+  const auto last = std::clamp<std::ptrdiff_t>(settings_.keep_last, 1, std::ssize(own));
+  std::set<std::int64_t> kept(own.end() - last, own.end());
+  for (const std::int64_t step : best_.best(settings_.keep_best, own)) kept.insert(step);
+  for (const std::int64_t step : all) {
     if (!kept.contains(step)) folder_.remove(step);
   }
 }

@@ -8,16 +8,14 @@
 
 #include <cstdint>
 #include <future>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/train/best_steps.h"
 #include "lockstep/train/checkpoint.h"
-#include "lockstep/train/metric.h"
 
 namespace lockstep::train {
 
@@ -25,7 +23,8 @@ struct CheckpointSettings {
   std::string folder = {};       // none: no checkpoints
   std::int64_t every_steps = 0;  // 0: after every epoch
   std::int64_t keep_last = 2;
-  std::int64_t keep_best = 1;  // by the figure `best_by` of the validation, beside the last ones
+  // By the figure `best_by` of the validation, beside the last ones; saved even if no checkpoint is due.
+  std::int64_t keep_best = 1;
   std::string best_by = "loss";
   bool resume = false;  // go on from the newest
 };
@@ -39,7 +38,8 @@ class CheckpointSaver {
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
   bool wanted() const noexcept { return !settings_.folder.empty(); }
-  bool wanted_after(std::int64_t step, bool end_of_epoch) const noexcept;
+  /// Because it is due, or is among the best so far.
+  bool wanted_after(std::int64_t step, bool end_of_epoch) const;
   /// Begins to save; what was begun before is finished first. All ranks pass the same.
   void begin(const Checkpoint& now);
 
@@ -50,8 +50,8 @@ class CheckpointSaver {
   /// Whether a save is under way, the same on all ranks.
   bool under_way() const noexcept { return writing_.valid(); }
 
-  /// Of the validation that followed the step.
-  void judge(std::int64_t step, const Figures& figures);
+  /// Which steps were best; all ranks know the same.
+  BestSteps& best() noexcept { return best_; }
 
  private:
   /// On rank 0.
@@ -64,7 +64,7 @@ class CheckpointSaver {
   std::int64_t step_ = 0;
   nlohmann::json facts_;
   std::future<std::string> writing_;  // the manifest's entry, or "" if it failed
-  std::map<std::int64_t, double> judged_;
+  BestSteps best_;
 };
 
 }  // namespace lockstep::train

@@ -53,7 +53,8 @@ void move_(torch::nn::Module& model, c10::Device device) {
 void move_(data::Batch& batch, c10::Device device) {
   if (device.is_cpu()) return;
   for (auto& tensor : batch.tensors) {
-    if (tensor.defined()) tensor = tensor.to(device);
+    // The loss is read from the device before the loader uses this memory again.
+    if (tensor.defined()) tensor = tensor.to(tensor.options().device(device), /*non_blocking=*/true);
   }
 }
 

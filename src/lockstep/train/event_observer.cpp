@@ -29,7 +29,7 @@ void EventObserver::on_step(const StepReport& report) {
   events_->scalar("train/loss", report.step, report.loss);
   events_->scalar("train/lr", report.step, report.lr);
   events_->scalar("train/samples_per_s", report.step, static_cast<double>(report.samples) / report.seconds);
-  events_->scalar("train/waited_for_ranks_share", report.step, report.waited_for_ranks_s / report.run_s);
+  events_->scalar("train/waited_for_ranks_share", report.step, report.waited_for_ranks_s / report.steps_s);
   events_->scalar("train/imbalance", report.step, report.imbalance);
   constexpr std::chrono::seconds kUnseen{2};
   const auto now = std::chrono::steady_clock::now();

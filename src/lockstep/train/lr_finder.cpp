@@ -71,11 +71,12 @@ class Watch final : public Callback {
     const auto end = lowest();
     std::optional<double> best;
     double fastest = 0;
-    // Over some points at a time: the first losses are hardly smoothed.
-    constexpr std::ptrdiff_t kApart = 3;
-    for (auto point = found_.points.begin() + std::min(kApart, std::ssize(found_.points)); end - point >= kApart;
+    // Over a tenth of the sweep at a time: noise of single losses must not look like a fall, least of all that of the
+    // first, which are hardly smoothed.
+    const std::ptrdiff_t apart = std::max<std::ptrdiff_t>(3, std::ssize(found_.points) / 20);
+    for (auto point = found_.points.begin() + std::min(apart, std::ssize(found_.points)); end - point >= apart;
          ++point) {
-      const double fall = (point - kApart)->smoothed - (point + kApart)->smoothed;
+      const double fall = (point - apart)->smoothed - (point + apart)->smoothed;
       if (fall <= fastest) continue;
       fastest = fall;
       best = point->lr;

@@ -34,6 +34,15 @@ class Metric {
   virtual Figures figures(const at::Tensor& sums) const = 0;
 };
 
-using MetricRegistry = Registry<std::unique_ptr<Metric>()>;
+struct MetricSettings {
+  std::int64_t number = 0;   // 3 of "top3"
+  std::int64_t classes = 0;  // that the task tells apart; 0: not known
+};
+
+/// A name that ends in a "K" stands for all that have a number there.
+using MetricRegistry = Registry<std::unique_ptr<Metric>(const MetricSettings& settings)>;
+
+/// By its name, with the number that stands in it: "accuracy", "top5".
+std::unique_ptr<Metric> make_metric(const std::string& name, std::int64_t classes = 0);
 
 }  // namespace lockstep::train

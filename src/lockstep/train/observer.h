@@ -33,7 +33,7 @@ struct StepReport {
   double seconds = 0;
   double imbalance = 1;  // time that the slowest rank has computed, over the mean of all
   // Of this rank, since the start of the run: seconds of steps, and of them waiting for other ranks and for data.
-  double run_s = 0;
+  double steps_s = 0;
   double waited_for_ranks_s = 0;
   double waited_for_data_s = 0;
 };

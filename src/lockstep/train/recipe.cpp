@@ -1,6 +1,8 @@
 #include "lockstep/train/recipe.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -9,7 +11,12 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/data/transformed.h"
 #include "lockstep/data/windows.h"
+#include "lockstep/models/weights.h"
+#include "lockstep/parallel/checked_number.h"
+#include "lockstep/parallel/module_parameters.h"
+#include "lockstep/parallel/name_pattern.h"
 #include "lockstep/train/device.h"
+#include "lockstep/train/instructions.h"
 
 namespace lockstep::train {
 namespace {
@@ -49,39 +56,95 @@ TrainingData make_data(const Config& recipe) {
   result.test = open("test");
   result.order = recipe.get("data.order", "shuffle");
   result.transforms = recipe.get("data.transforms", std::vector<std::string>{});
-  result.evaluation_transforms = recipe.get("data.evaluation_transforms", result.transforms);
+  result.evaluation_transforms = recipe.get("data.evaluation_transforms",
+                                            data::Pipeline(result.train->schema(), result.transforms).without_chance());
   return result;
 }
 
 /// How the learning rate follows the number of ranks, when the batch does.
-double lr_factor(const std::string& scale, int ranks) {
+double rate_scale(const Config& recipe, int ranks) {
+  const std::string scale = recipe.get("scale_lr", "none");
   if (scale == "none") return 1;
-  if (scale == "linear") return ranks;
-  if (scale == "sqrt") return std::sqrt(ranks);
-  fail(Fault::Usage, fmt::format("scale_lr = \"{}\": it is \"none\", \"linear\" or \"sqrt\"", scale));
+  if (scale != "linear" && scale != "sqrt") {
+    fail(Fault::Usage, fmt::format("scale_lr = \"{}\": it is \"none\", \"linear\" or \"sqrt\"", scale));
+  }
+  if (!recipe.has("batch_per_rank")) {
+    fail(Fault::Usage, fmt::format("scale_lr = \"{}\" follows a batch that grows with the ranks, and batch is of all "
+                                   "ranks together: set batch_per_rank instead of it",
+                                   scale));
+  }
+  return scale == "linear" ? ranks : std::sqrt(ranks);
+}
+
+/// Of a step, on all ranks together.
+std::int64_t batch_of(const Config& recipe, std::int64_t fallback, int ranks) {
+  if (!recipe.has("batch_per_rank")) return recipe.get("batch", fallback);
+  if (recipe.has("batch")) fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one");
+  const std::int64_t of_rank = recipe.get("batch_per_rank", 0);
+  if (of_rank < 1) fail(Fault::Usage, fmt::format("batch_per_rank = {}: it is from 1 on", of_rank));
+  return of_rank * ranks;
+}
+
+/// The recipe's are those of one rank, when the batch and the rate follow the number of ranks.
+std::int64_t steps_of(const Config& recipe, int ranks) {
+  const std::int64_t steps = recipe.get("steps", 0);
+  if (recipe.get("scale_lr", "none") == "none" || steps < 0) return steps;
+  return (steps + ranks - 1) / ranks;
 }
 
 std::vector<parallel::ParameterGroup> make_groups(const Config& recipe) {
-  const double decay = recipe.get("optimizer.weight_decay", 0.0);
+  const double decay = parallel::not_negative(recipe, "optimizer.weight_decay", 0);
   std::vector<parallel::ParameterGroup> groups = {{.patterns = {}, .weight_decay = decay}};
   const auto no_decay = recipe.get("optimizer.no_decay", std::vector<std::string>{});
   if (!no_decay.empty()) groups.push_back({.patterns = no_decay});
   for (const auto& name : recipe.keys("optimizer.groups")) {
     const std::string key = "optimizer.groups." + name;
-    groups.push_back({.patterns = recipe.get(key + ".names", std::vector<std::string>{}),
-                      .lr_factor = recipe.get(key + ".lr_factor", 1.0),
-                      .weight_decay = recipe.get(key + ".weight_decay", decay)});
+    const auto names = recipe.get(key + ".names", std::vector<std::string>{});
+    if (names.empty()) {
+      fail(Fault::Usage, fmt::format("{0} does not say which parameters it is of: set {0}.names = [\"*.bias\"]", key));
+    }
+    groups.push_back({.patterns = names,
+                      .lr_factor = parallel::not_negative(recipe, key + ".lr_factor", 1),
+                      .weight_decay = parallel::not_negative(recipe, key + ".weight_decay", decay)});
   }
   return groups;
 }
 
-TrainerSettings make_settings(const Config& recipe, const comm::Communicator& group, const TaskKind& kind) {
+/// A pattern that fits frozen parameters alone has nothing to say, and is no mistake.
+void leave_out_frozen(std::vector<parallel::ParameterGroup>& groups, const torch::nn::Module& model) {
+  const auto parameters = parallel::parameters_of(model);
+  const auto fits_some = [&](const std::string& pattern, bool trained) {
+    return std::any_of(parameters.begin(), parameters.end(), [&](const auto& parameter) {
+      return parameter.tensor.requires_grad() == trained && parallel::fits(pattern, parameter.name);
+    });
+  };
+  for (auto& group : groups) {
+    std::erase_if(group.patterns,
+                  [&](const auto& pattern) { return fits_some(pattern, false) && !fits_some(pattern, true); });
+  }
+}
+
+std::unique_ptr<models::Model> make_model(const Config& recipe, const models::ModelData& data, std::uint64_t seed) {
+  auto model = models::make_model(recipe.get("model.name", "mlp"), recipe, "model", data, seed);
+  const std::string weights = recipe.get("model.weights", "");
+  const auto except = recipe.get("model.weights_except", std::vector<std::string>{});
+  if (weights.empty() && !except.empty()) {
+    fail(Fault::Usage, "model.weights_except is of the file of weights: set model.weights to one");
+  }
+  if (!weights.empty()) models::load_weights(*model, weights, except);
+  models::freeze(*model, recipe.get("model.frozen", std::vector<std::string>{}));
+  return model;
+}
+
+TrainerSettings make_settings(const Config& recipe, const comm::Communicator& group) {
   TrainerSettings settings;
   settings.epochs = recipe.get("epochs", settings.epochs);
-  settings.steps = recipe.get("steps", settings.steps);
+  settings.steps = steps_of(recipe, group.size());
   settings.seed = static_cast<std::uint64_t>(recipe.get("seed", 0));
   settings.exact = recipe.get("exact", settings.exact);
   settings.shards = static_cast<int>(recipe.get("shards", settings.shards));
+  const std::string instructions = recipe.get("instructions", "best");
+  if (settings.exact && instructions != "best") check_instructions(instructions);  // before the first of them
   settings.device = recipe.get("device", settings.device);
   (void)device_named(settings.device, group.rank());  // before torch is used, which asks for GPUs once and for all
   if (recipe.has("fuse_step")) settings.fuse_step = recipe.get("fuse_step", true);
@@ -98,11 +161,8 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   }
   settings.loss_scale.start = recipe.get("loss_scale.start", settings.loss_scale.start);
   settings.loss_scale.grow_after = recipe.get("loss_scale.grow_after", settings.loss_scale.grow_after);
-  const std::int64_t of_rank = recipe.get("batch_per_rank", 0);
-  if (of_rank > 0 && recipe.has("batch"))
-    fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one");
-  settings.batch = of_rank > 0 ? of_rank * group.size() : recipe.get("batch", settings.batch);
-  settings.lr = recipe.get("optimizer.lr", settings.lr) * lr_factor(recipe.get("scale_lr", "none"), group.size());
+  settings.batch = batch_of(recipe, settings.batch, group.size());
+  settings.lr = parallel::not_negative(recipe, "optimizer.lr", settings.lr) * rate_scale(recipe, group.size());
   settings.optimizer = parallel::make_optimizer(recipe.get("optimizer.name", "sgd"), recipe, "optimizer");
   settings.groups = make_groups(recipe);
   auto& checkpoints = settings.checkpoints;
@@ -113,9 +173,6 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.check_every_steps = recipe.get("check_every_steps", settings.check_every_steps);
   settings.callbacks = make_callbacks(recipe, "callbacks");
   settings.wall_time_s = recipe.get("wall_time_s", settings.wall_time_s);
-  for (const auto& name : recipe.get("metrics", kind.metrics())) {
-    settings.metrics.push_back(MetricRegistry::instance().at("metric", name)());
-  }
   return settings;
 }
 
@@ -129,14 +186,19 @@ RecipeRun make_run(const Config& recipe, const comm::Communicator& group, Traini
   RecipeRun run;
   run.data = std::move(data);
   auto kind = TaskRegistry::instance().at("task", recipe.get("task.name", "classification"))(recipe, "task");
-  run.settings = make_settings(recipe, group, *kind);
-  const data::Schema schema = data::Pipeline(run.data.train->schema(), run.data.transforms).output();
-  auto model =
-      models::make_model(recipe.get("model.name", "mlp"), recipe, "model", kind->model_data(schema), run.settings.seed);
+  run.settings = make_settings(recipe, group);
+  const auto model_data = kind->model_data(data::Pipeline(run.data.train->schema(), run.data.transforms).output());
+  for (const auto& name : recipe.get("metrics", kind->metrics())) {
+    run.settings.metrics.push_back(make_metric(name, model_data.outputs));
+  }
+  auto model = make_model(recipe, model_data, run.settings.seed);
+  leave_out_frozen(run.settings.groups, model->module());
   run.task = std::make_unique<RecipeTask>(std::move(kind), std::move(model));
   // Asked for now, so that the recipe's keys are all known before the run begins; made again when its length is.
   (void)make_schedule(recipe, "schedule", {std::numeric_limits<std::int64_t>::max(), 1});
-  run.settings.schedule = [&recipe](const RunLength& length) { return make_schedule(recipe, "schedule", length); };
+  run.settings.schedule = [&recipe, scale = rate_scale(recipe, group.size())](const RunLength& length) {
+    return make_schedule(recipe, "schedule", length, scale);
+  };
   if (parallel::make_wire(recipe, "wire")) {
     run.settings.wire = [&recipe] { return parallel::make_wire(recipe, "wire"); };
   }

@@ -7,6 +7,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/parallel/module_parameters.h"
+#include "lockstep/train/data_facts.h"
 
 namespace lockstep::train {
 
@@ -15,7 +16,8 @@ data::Position Resumed::position() const {
   return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
-Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model) {
+Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model,
+               const nlohmann::json& data) {
   if (!settings.resume || settings.folder.empty()) return {};
   Resumed result;
   if (group.rank() == 0) {
@@ -27,6 +29,7 @@ Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, to
     }
   }
   result.facts = nlohmann::json::parse(group.broadcast_bytes(result.facts.dump(), 0));
+  if (result.any()) check_same_data(result.facts.value("data", nlohmann::json()), data);
   return result;
 }
 

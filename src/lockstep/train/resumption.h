@@ -27,8 +27,10 @@ struct Resumed {
   data::Position position() const;
 };
 
-/// Gives `model` its weights and buffers, on rank 0. A collective.
-Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model);
+/// Gives `model` its weights and buffers, on rank 0. Fault::Usage if `data`, of data_facts(), is not that of the
+/// checkpoint. A collective.
+Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model,
+               const nlohmann::json& data);
 
 /// `targets` become the tensors of the same name, with `prefix` in front.
 void load_into(const parallel::Parameters& targets, const parallel::Parameters& tensors, const std::string& prefix);

@@ -26,12 +26,6 @@ constexpr const char kAbout[] = "run.json";
 
 std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-std::string host() {
-  std::array<char, 256> name{};
-  (void)gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 /// Nobody else gets the same.
 bool claim(const std::string& path) {
   std::error_code failed;
@@ -66,7 +60,7 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, co
   RunFolder run;
   run.path_ = path;
   run.about_ = {{"recipe", recipe.toml()}, {"lockstep", kVersion}, {"torch", kTorchVersion},
-                {"host", host()},          {"started", now()},     {"state", "running"}};
+                {"host", host_name()},     {"started", now()},     {"state", "running"}};
   run.write();
   return run;
 }
@@ -106,24 +100,40 @@ Config RunFolder::recipe() const {
   return Config::from_text(about_.at("recipe").get<std::string>(), path_ + "/" + kAbout);
 }
 
-void RunFolder::change(const std::vector<std::string>& assignments) {
-  Config changed = recipe();
-  for (const auto& assignment : assignments) changed.set(assignment);
-  about_["recipe"] = changed.toml();
+std::string RunFolder::state() const { return about_.value("state", ""); }
+
+void RunFolder::go_on(const Config& recipe) {
+  about_["recipe"] = recipe.toml();
+  about_["state"] = "running";
+  about_["resumed"] = now();
+  about_.erase("ended");
   write();
 }
 
-void RunFolder::set_state(const std::string& state) {
+void RunFolder::end(const std::string& state, const nlohmann::json& result) {
   about_["state"] = state;
-  about_[state == "running" ? "resumed" : "ended"] = now();
-  write();
-}
-
-void RunFolder::set_result(const nlohmann::json& result) {
+  about_["ended"] = now();
   about_["result"] = result;
   write();
 }
 
-void RunFolder::write() const { write_whole(path_ + "/" + kAbout, about_.dump(2) + "\n"); }
+void RunFolder::end_badly() {
+  if (state() != "running") return;
+  about_["state"] = "failed";
+  about_["ended"] = now();
+  write();
+}
+
+void RunFolder::write() const {
+  WholeFile file(path_ + "/" + kAbout);
+  file.write(about_.dump(2) + "\n");
+  file.commit(WholeFile::Durable::Yes);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  (void)gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 }  // namespace lockstep::train

@@ -1,7 +1,7 @@
 // lockstep/train/run_folder.h
 //
 // What a run leaves: ROOT/NAME with run.json (recipe, versions, state, result) and
-// checkpoints/. One process at a time writes it.
+// checkpoints/. One process at a time writes it, see run_lock.h.
 #pragma once
 
 #include <string>
@@ -29,12 +29,15 @@ class RunFolder {
   std::string name() const;
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   Config recipe() const;
-  /// Lays settings over the recipe, for what follows.
-  void change(const std::vector<std::string>& assignments);
   const nlohmann::json& about() const noexcept { return about_; }
   /// "running", "done", "stopped" or "failed".
-  void set_state(const std::string& state);
-  void set_result(const nlohmann::json& result);
+  std::string state() const;
+  /// It runs again, from now on with this recipe.
+  void go_on(const Config& recipe);
+  /// "done" or "stopped", by who has the result.
+  void end(const std::string& state, const nlohmann::json& result);
+  /// By who saw it end without one. A run that had not begun to go on stays what it was.
+  void end_badly();
 
  private:
   RunFolder() = default;
@@ -43,5 +46,7 @@ class RunFolder {
   std::string path_;
   nlohmann::json about_;
 };
+
+std::string host_name();
 
 }  // namespace lockstep::train

@@ -25,16 +25,23 @@ class Schedule {
   virtual double factor(std::int64_t step) const = 0;
   /// After every validation, for those that look at it.
   virtual void observe(double /*validation_loss*/) {}
+  /// Whether it never changes without one.
+  virtual bool needs_validation() const { return false; }
   /// What it remembers, to go on after a restart.
   virtual std::string state() const { return ""; }
   virtual void set_state(const std::string& /*state*/) {}
+  /// As recipes call it; "" of one that no recipe has made.
+  std::string name;
 };
 
 using ScheduleRegistry =
     Registry<std::unique_ptr<Schedule>(const Config& recipe, const std::string& key, const RunLength& length)>;
 
 /// The one that key.name names ("constant"), its steps counted from the end of the warm-up, which key.warmup_steps or
-/// key.warmup_epochs ask for: there the factor grows from key.warmup_start.
-std::unique_ptr<Schedule> make_schedule(const Config& recipe, const std::string& key, const RunLength& length);
+/// key.warmup_epochs ask for: there the factor grows from key.warmup_start. A rate that was multiplied by
+/// `rate_scale`, above 1, for many ranks, has a warm-up without asking, from what it was before on, unless the schedule
+/// rises by itself.
+std::unique_ptr<Schedule> make_schedule(const Config& recipe, const std::string& key, const RunLength& length,
+                                        double rate_scale = 1);
 
 }  // namespace lockstep::train

@@ -1,13 +1,9 @@
 // lockstep/train/stop_request.h
 //
 // Whether this process was asked to save and end: by SIGTERM, or by SIGUSR1, which Slurm
-// sends some time before the limit (--signal=USR1@120). Handlers are set from construction to
-// destruction, of one of them at a time.
+// sends some time before the limit (--signal=B:USR1@120). Handlers are set while there is one of
+// them in the process; what was asked for meanwhile holds for all.
 #pragma once
-
-#include <signal.h>
-
-#include <array>
 
 namespace lockstep::train {
 
@@ -19,9 +15,6 @@ class StopRequest {
   StopRequest& operator=(const StopRequest&) = delete;
 
   bool made() const noexcept;
-
- private:
-  std::array<struct sigaction, 2> before_{};
 };
 
 }  // namespace lockstep::train

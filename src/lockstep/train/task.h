@@ -39,6 +39,11 @@ data::Batch part_of(const data::Batch& batch, std::int64_t first, std::int64_t c
 /// What a model gave, as losses and metrics take it: half types become float32.
 at::Tensor for_loss(const at::Tensor& outputs);
 
+/// Of numbers [samples, …] that name one of `count` things, such as tokens: Fault::Data with the first sample that has
+/// another, and the key of the recipe that says how many there are. For when a kernel has refused them.
+void check_numbers(const at::Tensor& numbers, std::int64_t count, const data::Batch& batch, const std::string& what,
+                   const std::string& key);
+
 /// How the task sees the data: fields that it names in the table `key` of the recipe.
 class TaskKind {
  public:

@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "lockstep/comm/on_ranks.h"
+#include "lockstep/core/error.h"
 #include "lockstep/train/recipe.h"
 
 namespace lockstep::train::testing {
@@ -59,4 +62,24 @@ inline Outcome train(int ranks, const std::vector<std::string>& settings, const 
   return outcome;
 }
 
+/// What the error says that `work` must end in.
+inline std::string message_of(const std::function<void()>& work, Fault fault = Fault::Usage) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault) << error.message();
+    return error.message();
+  }
+  ADD_FAILURE() << "nobody noticed";
+  return "";
+}
+
+/// Of a run that cannot be.
+inline std::string refusal(int ranks, const std::vector<std::string>& settings, const std::string& recipe = kBlobs,
+                           Fault fault = Fault::Usage) {
+  return message_of([&] { train(ranks, settings, {}, recipe); }, fault);
+}
+
 }  // namespace lockstep::train::testing
+
+#define EXPECT_SAYS(message, text) EXPECT_NE((message).find(text), std::string::npos) << (message)

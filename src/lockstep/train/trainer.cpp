@@ -10,6 +10,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 
@@ -20,13 +21,16 @@
 #include "lockstep/parallel/broadcast.h"
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/layers/batch_norm.h"
+#include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
+#include "lockstep/train/data_facts.h"
 #include "lockstep/train/device.h"
 #include "lockstep/train/evaluation.h"
 #include "lockstep/train/examination.h"
+#include "lockstep/train/result_so_far.h"
 #include "lockstep/train/resumption.h"
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
@@ -62,6 +66,7 @@ std::shared_ptr<const data::Order> order_of(const TrainingData& data, std::uint6
 torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::Device device) {
   convert_(model, precision);
   move_(model, device);
+  parallel::name_layers(model);  // for models that nobody has made by name
   return model;
 }
 
@@ -82,7 +87,8 @@ class Run {
         length_(length_of(settings, samples_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
         device_(device_named(settings.device, group.rank())),
-        resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_))),
+        resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_),
+                        data_facts(data, settings.seed))),
         engine_(parallel::parameters_of(task.model()), group,
                 {.sparse = parallel::sparse_parameters_of(task.model()),
                  .wire = settings.wire ? settings.wire() : nullptr,
@@ -95,18 +101,30 @@ class Run {
                  .share = shards_.share(),
                  .seed = settings.seed,
                  .transforms = data.transforms,
-                 .start = resumed_.position()}) {
+                 .start = resumed_.position(),
+                 .pinned = device_.is_cuda()}) {
     if (settings.exact) at::set_num_threads(1);
+    if (schedule_->needs_validation() && !data.validation) {
+      fail(Fault::Usage, fmt::format("schedule.name = \"{}\" follows the loss of validations, and there are none: set "
+                                     "data.validation",
+                                     schedule_->name));
+    }
     if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
     if (settings.precision == Precision::Fp16) scaler_.emplace(settings.loss_scale);
   }
 
+  ~Run() { engine_.update_with({}); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
   RunResult go() {
     start();
     while (!at_end()) {
+      const auto asked = Clock::now();
       const data::Batch* batch = loader_.next();
       if (batch == nullptr) continue;  // an epoch has ended
+      steps_s_ += seconds_since(asked);
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
       if (last_of_epoch) average();
@@ -119,9 +137,7 @@ class Run {
     if (saver_.under_way()) last_is_saved(saver_.finish());
     if (!result_.stopped && data_.test) evaluate("test", data_.test);
     for (const auto& observer : observers_) observer->on_end();
-    if (step_ > first_step_) result_.imbalance = imbalance_sum_ / static_cast<double>(step_ - first_step_);
-    result_.waited_share = waited_s_ / seconds_since(begun_);
-    result_.steps = step_;
+    sum_up();
     return std::move(result_);
   }
 
@@ -129,10 +145,13 @@ class Run {
   void start() {
     task_.model().train();
     begun_ = Clock::now();
+    share_frozen();
     if (resumed_.any()) {
       step_ = first_step_ = resumed_.facts.at("step").get<std::int64_t>();
-      schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
+      restore_schedule();
       if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
+      result_ = before_ = noted_result(resumed_.facts);
+      saver_.best().recall(result_.evaluations);
     }
     for (const auto& callback : settings_.callbacks) {
       callback->attach(task_.model());
@@ -143,6 +162,26 @@ class Run {
     RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr, group_.size()};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
     for (const auto& observer : observers_) observer->on_start(info);
+  }
+
+  /// What was done before the run was resumed counts.
+  void sum_up() {
+    result_.steps = step_;
+    if (step_ > 0) {
+      result_.imbalance =
+          (before_.imbalance * static_cast<double>(first_step_) + imbalance_sum_) / static_cast<double>(step_);
+    }
+    result_.seconds = before_.seconds + steps_s_;
+    if (result_.seconds > 0) {
+      result_.waited_share = (before_.waited_share * before_.seconds + waited_s_) / result_.seconds;
+    }
+  }
+
+  /// What is trained the engine has given to all ranks; of the rest, rank 0 alone may have read a checkpoint.
+  void share_frozen() {
+    parallel::Parameters frozen = parallel::parameters_of(task_.model());
+    std::erase_if(frozen, [](const auto& parameter) { return parameter.tensor.requires_grad(); });
+    parallel::broadcast_(frozen, group_, 0, "frozen weights");
   }
 
   /// Not between two averages of local steps.
@@ -167,6 +206,17 @@ class Run {
          fmt::format("callbacks.{} does not go with local_steps: it looks at weights or gradients in every "
                      "step, when ranks differ; leave out one of them",
                      callback.name()));
+  }
+
+  /// What another one remembered means nothing to this one.
+  void restore_schedule() {
+    const auto before = resumed_.facts.value("schedule_name", schedule_->name);
+    if (before == schedule_->name) {
+      schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
+    } else if (group_.rank() == 0) {
+      log().warn("the checkpoint is of a run with schedule.name = \"{}\", now it is \"{}\", which begins anew", before,
+                 schedule_->name);
+    }
   }
 
   /// One that the checkpoint does not know begins anew.
@@ -205,21 +255,25 @@ class Run {
     } else if (taken && !fused_) {
       optimizer_->skip_step();
     }
+    const double scale_before = loss_scale();
     if (scaler_) scaler_->update(!overflows);
+    if (!taken || loss_scale() != scale_before) engine_.forget();
     ++step_;
     result_.skipped += taken ? 0 : 1;
     if (settings_.local_steps > 0) note_local_step(taken);
     result_.loss = board_.loss() / board_.count();
     imbalance_sum_ += board_.imbalance();
+    const double seconds = seconds_since(begin);
+    steps_s_ += seconds;
     const StepReport report{.step = step_,
                             .epoch = batch.epoch,
                             .samples = batch.global_count,
                             .loss = result_.loss,
                             .lr = lr,
                             .skipped = !taken,
-                            .seconds = seconds_since(begin),
+                            .seconds = seconds,
                             .imbalance = board_.imbalance(),
-                            .run_s = seconds_since(begun_),
+                            .steps_s = steps_s_,
                             .waited_for_ranks_s = waited_s_,
                             .waited_for_data_s = loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
@@ -252,7 +306,7 @@ class Run {
 
   bool half_overflows(const data::Batch& batch) {
     // A loss that is no number would be so at any scale.
-    if (!std::isfinite(board_.loss()) || gradients_are_finite()) return false;
+    if (!std::isfinite(board_.loss()) || all_finite(&parallel::Bucket::gradients)) return false;
     if (scaler_->exhausted()) {
       give_up(fmt::format("gradients are not finite at a loss scale as low as {}", scaler_->scale()), batch);
     }
@@ -299,20 +353,23 @@ class Run {
                        examine({batch, shards_, settings_.exact, gradient_scale(), again}, engine_, group_));
   }
 
-  bool gradients_are_finite() const {
+  bool all_finite(at::Tensor parallel::Bucket::* tensor) const {
     const at::NoGradGuard no_gradients;
     const auto& buckets = engine_.buckets().all();
-    return std::all_of(buckets.begin(), buckets.end(), [](const parallel::Bucket& bucket) {
+    return std::all_of(buckets.begin(), buckets.end(), [tensor](const parallel::Bucket& bucket) {
       constexpr double kLargest = std::numeric_limits<double>::infinity();
-      return std::isfinite(bucket.gradients.norm(kLargest).item<double>());
+      return std::isfinite((bucket.*tensor).norm(kLargest).item<double>());
     });
   }
 
   void name_unused() const {
     const auto unused = engine_.unused();
     if (unused.empty() || group_.rank() != 0) return;
-    log().warn("backward does not reach {} of {} parameters: {}{}; freeze or remove what is not needed", unused.size(),
-               engine_.parameters().size(), unused.front(), unused.size() > 1 ? ", …" : "");
+    constexpr std::size_t kNamed = 10;
+    const auto end = unused.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, unused.size()));
+    log().warn("backward does not reach {} of {} parameters: {}{}; freeze (model.frozen) or remove what is not needed",
+               unused.size(), engine_.parameters().size(), fmt::join(unused.begin(), end, ", "),
+               unused.size() > kNamed ? fmt::format(" and {} more", unused.size() - kNamed) : "");
   }
 
   void make_optimizer() {
@@ -340,10 +397,12 @@ class Run {
                    {{"step", step_},
                     {"epoch", position.epoch},
                     {"sample", position.sample},
-                    {"seed", settings_.seed},
+                    {"data", data_facts(data_, settings_.seed)},
                     {"schedule", schedule_->state()},
+                    {"schedule_name", schedule_->name},
                     {"optimizer_steps", optimizer_->steps()}},
                    parallel::parameters_of(task_.model())};
+    note_result(now.facts, result_);
     if (scaler_) now.facts["loss_scale"] = scaler_->state();
     for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));
     for (auto& [name, tensor] : optimizer_->states()) now.tensors.push_back({kOptimizer + name, tensor});
@@ -361,6 +420,13 @@ class Run {
     if (!settings_.exact) statistics_.take_from_first_rank();
     average();
     if (settings_.local_steps > 0 && !settings_.average_states) optimizer_->average_states(1.0 / group_.size());
+    if (!all_finite(&parallel::Bucket::weights)) {
+      fail(Fault::Data,
+           fmt::format("weights are not finite after step {}, so they are not saved; resume from the checkpoint before "
+                       "with a lower optimizer.lr, clip_norm or callbacks.guard",
+                       step_));
+    }
+    sum_up();
     saver_.begin(snapshot());
   }
 
@@ -448,8 +514,10 @@ class Run {
   double gradient_norm() const {
     const at::NoGradGuard no_gradients;
     double squares = 0;
-    for (const auto& bucket : engine_.buckets().all()) {
-      const auto norm = bucket.gradients.norm().item<double>();
+    // Not by bucket: which parameters share one may depend on who had samples in the first step.
+    for (const auto& parameter : engine_.parameters()) {
+      const at::Tensor& gradient = parameter.tensor.grad();
+      const auto norm = (gradient.is_sparse() ? gradient._values() : gradient).norm().item<double>();
       squares += norm * norm;
     }
     return std::sqrt(squares);
@@ -460,7 +528,7 @@ class Run {
     evaluate("validation", data_.validation);
     const auto& figures = result_.evaluations.back().figures;
     schedule_->observe(figures[0].second);
-    saver_.judge(step_, figures);
+    saver_.best().judge(step_, figures);
   }
 
   void evaluate(const std::string& of, const data::DatasetPtr& set) {
@@ -510,13 +578,15 @@ class Run {
   std::int64_t samples_of_step_ = 0;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;  // above 0 after a restart
-  double waited_s_ = 0;          // for other ranks
+  double steps_s_ = 0;           // of all steps and of waiting for their data, not of what is done between them
+  double waited_s_ = 0;          // of that, for other ranks
   double computed_s_ = 0;        // in the last step
   double imbalance_sum_ = 0;     // over steps
   // Samples, or tokens, of steps on its own: of this rank and of all.
   double own_since_average_ = 0;
   double all_since_average_ = 0;
   Clock::time_point begun_;
+  RunResult before_;  // the run was resumed
   RunResult result_;
 };
 

@@ -77,14 +77,18 @@ struct TrainingData {
   std::vector<std::string> evaluation_transforms = {};  // of the others
 };
 
+/// Of the whole run, also of what was done before it was resumed; times are of this rank.
 struct RunResult {
   std::int64_t steps = 0;
   std::int64_t skipped = 0;  // of them, by which the weights did not change
   double loss = 0;           // of the last step
-  bool stopped = false;      // saved on request, to be resumed
-  double imbalance = 1;      // mean over the steps, see StepReport
-  double waited_share = 0;   // of the time of rank 0, for other ranks
-  std::string ended_early;   // why a callback ended it; "": none did
+  /// It was asked to stop before its end. What it has done is saved, to be resumed, if it had a folder for checkpoints;
+  /// else it is lost.
+  bool stopped = false;
+  double imbalance = 1;     // mean over the steps, see StepReport
+  double seconds = 0;       // of steps
+  double waited_share = 0;  // of this time, for other ranks
+  std::string ended_early;  // why a callback ended it; "": none did
   std::vector<Evaluation> evaluations;
 };
 

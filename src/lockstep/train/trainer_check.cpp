@@ -1,5 +1,8 @@
 #include "lockstep/train/trainer_check.h"
 
+#include <cmath>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
@@ -18,7 +21,8 @@ std::string why_not_fused(const TrainerSettings& settings, const torch::nn::Modu
   if (!parallel::sparse_parameters_of(model).empty()) why = "sparse gradients are stepped by row";
   if (settings.precision == Precision::Fp16) why = "loss scaling looks at all gradients before the step";
   for (const auto& callback : settings.callbacks) {
-    if (callback->judges()) why = callback->name() + " looks at all gradients before the step";
+    if (callback->judges() || callback->looks_at_gradients())
+      why = callback->name() + " looks at all gradients before the step";
   }
   return why;
 }
@@ -42,6 +46,18 @@ void check(const TrainerSettings& settings) {
   if (settings.steps < 0 || settings.epochs < 0 || settings.check_every_steps < 0) {
     fail(Fault::Usage, fmt::format("epochs {}, steps {} and check_every_steps {} are from 0 on", settings.epochs,
                                    settings.steps, settings.check_every_steps));
+  }
+  for (const auto& [key, value] :
+       {std::pair("optimizer.lr", settings.lr), std::pair("clip_norm", settings.clip_norm),
+        std::pair("clip_value", settings.clip_value), std::pair("wall_time_s", settings.wall_time_s)}) {
+    if (!(value >= 0 && std::isfinite(value))) {
+      fail(Fault::Usage, fmt::format("{} = {}: it is a number from 0 on", key, value));
+    }
+  }
+  const auto& checkpoints = settings.checkpoints;
+  if (checkpoints.every_steps < 0 || checkpoints.keep_last < 0 || checkpoints.keep_best < 0) {
+    fail(Fault::Usage, fmt::format("checkpoints: every_steps {}, keep_last {} and keep_best {} are from 0 on",
+                                   checkpoints.every_steps, checkpoints.keep_last, checkpoints.keep_best));
   }
   if (settings.local_steps < 0) fail(Fault::Usage, fmt::format("local_steps = {}: from 0 on", settings.local_steps));
   if (settings.local_steps > 0 && (settings.exact || settings.wire)) {

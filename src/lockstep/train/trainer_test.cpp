@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include <ATen/Context.h>
@@ -16,15 +18,20 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/log.h"
 #include "lockstep/data/open.h"
 #include "lockstep/parallel/layers/batch_norm.h"
+#include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
+#include "lockstep/train/result_so_far.h"
+#include "lockstep/train/stop_request.h"
 #include "lockstep/train/testing.h"
 
 namespace lockstep::train {
@@ -34,7 +41,10 @@ namespace fs = std::filesystem;
 using comm::Communicator;
 using comm::testing::on_ranks;
 using testing::kBlobs;
+using testing::message_of;
+using testing::refusal;
 using testing::train;
+using Steps = std::vector<std::int64_t>;
 
 /// Of all ranks at the end.
 std::set<std::string> hashes(int ranks, const std::vector<std::string>& settings) {
@@ -54,17 +64,6 @@ TEST(Training, LearnsBlobs) {
   EXPECT_EQ(outcome.result.steps, 150);
   EXPECT_EQ(figures[1].first, "accuracy");
   EXPECT_GT(figures[1].second, 0.9);
-}
-
-/// Of a run that ended in an error of usage.
-std::string refusal(int ranks, const std::vector<std::string>& settings, const std::string& recipe = kBlobs) {
-  try {
-    train(ranks, settings, {}, recipe);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::Usage) << error.message();
-    return error.message();
-  }
-  return "";
 }
 
 TEST(Training, LearnsBlobsOverEveryWire) {
@@ -169,6 +168,75 @@ class NormedTask final : public Task {
   NormedNet net_;
 };
 
+TEST(Training, GivesEveryDropoutItsOwnMask) {
+  struct Net : torch::nn::Module {
+    parallel::Linear layer = register_module("layer", parallel::Linear(6, 3));
+    parallel::Dropout one = register_module("one", parallel::Dropout(0.5));
+    parallel::Dropout other = register_module("other", parallel::Dropout(0.5));
+  };
+  class DroppingTask final : public Task {
+   public:
+    torch::nn::Module& model() override { return net; }
+    Score score(const data::Batch& batch) override {
+      const at::Tensor outputs = net.layer(net.one(net.other(batch.tensors[0].flatten(1))));
+      const at::Tensor targets = batch["label"].flatten().to(at::kLong);
+      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
+              targets};
+    }
+    Net net;
+  };
+  on_ranks({1}, [](Communicator& group) {
+    DroppingTask task;
+    TrainerSettings settings;
+    settings.steps = 1;
+    settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+    Trainer(group, settings).fit(task, {.train = data::open("blobs:samples=130,dims=6,classes=3")});
+    EXPECT_NE(task.net.one->key, task.net.other->key);
+  });
+}
+
+/// The first of many parameters is all that it uses.
+class WastefulTask final : public Task {
+ public:
+  explicit WastefulTask(int unused) {
+    net_.register_module("layer", layer_);
+    for (int number = 0; number < unused; ++number) {
+      net_.register_parameter("spare" + std::to_string(number), at::zeros({2}));
+    }
+  }
+  torch::nn::Module& model() override { return net_; }
+  Score score(const data::Batch& batch) override {
+    const at::Tensor outputs = layer_(batch.tensors[0].flatten(1));
+    const at::Tensor targets = batch["label"].flatten().to(at::kLong);
+    return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
+            targets};
+  }
+
+ private:
+  torch::nn::Module net_;
+  parallel::Linear layer_{6, 3};
+};
+
+TEST(Training, NamesWhatBackwardDoesNotReach) {
+  const auto warning = [](int unused) {
+    std::ostringstream text;
+    const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text);
+    log().sinks().push_back(sink);
+    on_ranks({1}, [unused](Communicator& group) {
+      WastefulTask task(unused);
+      TrainerSettings settings;
+      settings.steps = 2;
+      settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+      Trainer(group, settings).fit(task, {.train = data::open("blobs:samples=130,dims=6,classes=3")});
+    });
+    log().sinks().pop_back();
+    return text.str();
+  };
+  const std::string few = warning(2), many = warning(13);
+  EXPECT_NE(few.find("does not reach 2 of 4 parameters: spare0, spare1;"), std::string::npos) << few;
+  EXPECT_NE(many.find("spare8, spare9 and 3 more;"), std::string::npos) << many;
+}
+
 TEST(SyncBatchNorm, TrainsAsOneProcessDoes) {
   for (const std::int64_t batch : {20, 2}) {  // of two, some ranks have none
     std::vector<double> losses;
@@ -249,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(Recipes, ExactMode,
                          ::testing::Values(std::vector<std::string>{},
                                            std::vector<std::string>{"accumulate=2", "clip_norm=0.1"},
                                            std::vector<std::string>{"optimizer.name=lamb", "clip_value=0.01"},
-                                           std::vector<std::string>{"batch=7"},
+                                           std::vector<std::string>{"batch=7", "clip_norm=0.1"},
                                            std::vector<std::string>{"precision=float64"},
                                            std::vector<std::string>{"precision=bf16", "clip_norm=0.1"},
                                            std::vector<std::string>{"precision=fp16", "loss_scale.grow_after=3"},
@@ -292,10 +360,25 @@ TEST_P(FusedStep, HasTheBitsOfThePlainOne) {
 }
 
 TEST(FusedStep, IsRefusedWhereItCannotBe) {
-  for (const char* setting : {"clip_norm=1", "clip_value=1", "optimizer.name=lamb"}) {
-    EXPECT_THROW(train(2, {"fuse_step=true", setting}), Error) << setting;
-    EXPECT_NO_THROW(train(2, {setting, "steps=2"})) << setting;
+  for (const auto& [setting, why] : {std::pair("clip_norm=1", "clipping"),
+                                     {"clip_value=1", "clipping"},
+                                     {"optimizer.name=lamb", "whole parameters"},
+                                     {"wire.name=bf16", "a wire"},
+                                     {"local_steps=2", "every rank steps on its own"},
+                                     {"precision=fp16", "loss scaling"},
+                                     {"callbacks.guard.factor=1000", "guard looks at all gradients"}}) {
+    const std::string message = refusal(2, {"exact=false", "fuse_step=true", setting});
+    EXPECT_NE(message.find("fuse_step = true cannot be: "), std::string::npos) << setting;
+    EXPECT_NE(message.find(why), std::string::npos) << message;
+    EXPECT_NO_THROW(train(2, {"exact=false", setting, "steps=2"})) << setting;
   }
+}
+
+TEST(ExactMode, HasTheSameBitsWithAShardForEachRank) {
+  const auto alone = train(1, {"shards=16", "batch=33", "clip_norm=0.1"});
+  const auto outcome = train(16, {"shards=16", "batch=33", "clip_norm=0.1"});
+  EXPECT_EQ(outcome.hash, alone.hash);
+  EXPECT_EQ(outcome.result.loss, alone.result.loss);
 }
 
 TEST(ExactMode, NeedsAsManyShardsAsRanks) {
@@ -441,8 +524,8 @@ class Disturbs final : public Observer {
 };
 
 TEST(Training, NamesARankThatDrifted) {
-  const auto run_with = [](const std::vector<std::string>& settings) {
-    on_ranks({3}, [&](Communicator& group) {
+  const auto run_with = [](const std::vector<std::string>& settings, int ranks = 3) {
+    on_ranks({ranks}, [&](Communicator& group) {
       Config recipe = Config::from_text(kBlobs);
       for (const auto& setting : settings) recipe.set(setting);
       auto run = make_run(recipe, group);
@@ -460,6 +543,13 @@ TEST(Training, NamesARankThatDrifted) {
     FAIL() << "nobody noticed";
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("the weights of rank 1 are not those of the other 2"), std::string::npos)
+        << error.message();
+  }
+  try {
+    run_with({"steps=7", "fuse_step=false"}, 2);
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("the weights of ranks [0] and [1] differ, and no side has most"), std::string::npos)
         << error.message();
   }
   EXPECT_THROW(run_with({"check_every_steps=-1"}), Error);
@@ -572,20 +662,141 @@ TEST_F(Checkpoints, HoldTheLossScale) {
   EXPECT_EQ(resumed.result.loss, whole.result.loss);
 }
 
+/// The rates of a run.
+class Rates final : public Observer {
+ public:
+  void on_step(const StepReport& report) override { lr.push_back(report.lr); }
+  std::vector<double> lr;
+};
+
+TEST_F(Checkpoints, OfAnotherScheduleLetThisOneBegin) {
+  const std::vector<std::string> plateau = {"schedule.name=plateau", "schedule.patience=0",
+                                            "data.validation='blobs:samples=50,dims=6,classes=3'"};
+  train(2, {}, settings(false, 9));
+  fs::remove_all(folder_ + "/0000000012");
+  const auto rates = std::make_shared<Rates>();
+  train(2, plateau, settings(true, 9), kBlobs, rates);
+  EXPECT_EQ(rates->lr, (std::vector<double>{0.01, 0.01, 0.01}));
+  EXPECT_NE(refusal(1, {"schedule.name=plateau"}).find("set data.validation"), std::string::npos);
+}
+
 TEST_F(Checkpoints, AreKeptByNumber) {
   train(2, {"steps=12"}, settings(false, 2));
-  EXPECT_EQ(CheckpointFolder(folder_).steps(), (std::vector<std::int64_t>{10, 12}));
-  fs::remove_all(folder_);
-  // The best by validation stays beside the last two.
-  train(2, {"steps=40", "data.validation='blobs:samples=50,dims=6,classes=3'"}, settings(false, 0));
-  EXPECT_GE(CheckpointFolder(folder_).steps().size(), 2U);
-  EXPECT_LE(CheckpointFolder(folder_).steps().size(), 3U);
+  EXPECT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
+}
+
+// Clouds elsewhere: the better a model knows the others, the worse is it here.
+constexpr const char kOtherBlobs[] = "data.validation='blobs:samples=50,dims=6,classes=3,seed=9'";
+
+std::int64_t step_of_lowest_loss(const RunResult& result) {
+  std::pair<double, std::int64_t> best(INFINITY, 0);
+  for (const auto& evaluation : result.evaluations) {
+    if (evaluation.of == "validation") best = std::min(best, {evaluation.figures[0].second, evaluation.step});
+  }
+  return best.second;
+}
+
+TEST_F(Checkpoints, TheBestIsKeptBesideTheLast) {
+  // 7 steps an epoch.
+  for (const std::int64_t every : {0, 4}) {
+    fs::remove_all(folder_);
+    const auto first = train(2, {"steps=28", kOtherBlobs}, settings(false, every)).result;
+    const std::int64_t best = step_of_lowest_loss(first);
+    ASSERT_LT(best, 21);
+    EXPECT_EQ(CheckpointFolder(folder_).steps(), (every == 0 ? Steps{best, 21, 28} : Steps{best, 24, 28}));
+    EXPECT_EQ(best_step(CheckpointFolder(folder_), "loss"), best);
+    // Another process knows of it.
+    const auto rest = train(3, {"steps=56", kOtherBlobs}, settings(true, every)).result;
+    ASSERT_EQ(step_of_lowest_loss(rest), best);
+    EXPECT_EQ(CheckpointFolder(folder_).steps(), (every == 0 ? Steps{best, 49, 56} : Steps{best, 52, 56}));
+    EXPECT_EQ(best_step(CheckpointFolder(folder_), "loss"), best);
+    EXPECT_FALSE(best_step(CheckpointFolder(folder_), "bleu"));
+  }
+}
+
+TEST_F(Checkpoints, AreKeptByAnotherFigureAfterAResumption) {
+  auto now = settings(false, 0);
+  train(2, {"steps=14", kOtherBlobs}, now);
+  now.resume = true;
+  now.best_by = "f1";  // which the validations before do not have
+  const auto result = train(2, {"steps=28", kOtherBlobs, "metrics=['f1']"}, now).result;
+  const auto kept = CheckpointFolder(folder_).steps();
+  EXPECT_GT(kept.front(), 14);
+  EXPECT_EQ(kept.back(), 28);
+  EXPECT_EQ(result.evaluations.size(), 5U);  // four validations and a test
+}
+
+TEST_F(Checkpoints, ThatAreSpoiltAreNotTheLast) {
+  train(2, {}, settings(false, 5));
+  ASSERT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
+  fs::resize_file(folder_ + "/0000000012/part-00001.safetensors", 100);
+  auto keep_one = settings(true, 5);
+  keep_one.keep_last = 1;
+  train(2, {"steps=11"}, keep_one);
+  EXPECT_EQ(CheckpointFolder(folder_).steps(), Steps{11});
+  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 11);
+}
+
+void expect_same(const RunResult& one, const RunResult& other) {
+  EXPECT_EQ(one.steps, other.steps);
+  EXPECT_EQ(one.skipped, other.skipped);
+  EXPECT_EQ(one.loss, other.loss);
+  ASSERT_EQ(one.evaluations.size(), other.evaluations.size());
+  for (std::size_t i = 0; i < one.evaluations.size(); ++i) {
+    EXPECT_EQ(one.evaluations[i].of, other.evaluations[i].of);
+    EXPECT_EQ(one.evaluations[i].step, other.evaluations[i].step);
+    EXPECT_EQ(one.evaluations[i].epoch, other.evaluations[i].epoch);
+    EXPECT_EQ(one.evaluations[i].samples, other.evaluations[i].samples);
+    EXPECT_EQ(one.evaluations[i].figures, other.evaluations[i].figures);
+  }
+}
+
+TEST_F(Checkpoints, HoldTheResultSoFar) {
+  const std::vector<std::string> run = {"steps=30", kOtherBlobs, "precision=fp16", "loss_scale.start=4194304"};
+  const auto keep_all = [this](bool resume) {
+    auto all = settings(resume, 16);
+    all.keep_last = 100;
+    return all;
+  };
+  const auto whole = train(2, run, keep_all(false)).result;
+  EXPECT_GT(whole.skipped, 0);
+  EXPECT_EQ(whole.evaluations.size(), 5U);
+  for (const std::int64_t step : CheckpointFolder(folder_).steps()) {
+    if (step > 16) CheckpointFolder(folder_).remove(step);
+  }
+  const auto resumed = train(3, run, keep_all(true)).result;
+  expect_same(resumed, whole);
+  EXPECT_GT(resumed.seconds, 0);
+  EXPECT_GE(resumed.imbalance, 1);
+  // Nothing is left to do, and everything still to tell.
+  const auto again = train(2, run, keep_all(true)).result;
+  expect_same(again, whole);
+  EXPECT_NEAR(again.imbalance, resumed.imbalance, 1e-9);
+  EXPECT_EQ(again.seconds, noted_result(CheckpointFolder(folder_).facts(30)).seconds);
+}
+
+TEST_F(Checkpoints, AreOfTheirData) {
+  train(2, {"steps=9"}, settings(false));
+  const auto message = [this](const std::string& setting) -> std::string {
+    try {
+      train(2, {setting}, settings(true));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage) << error.message();
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message("data.train='blobs:samples=120,dims=6,classes=3'").find("count of samples was 130 and is 120 now"),
+            std::string::npos);
+  EXPECT_NE(message("seed=1").find("its seed was 0 and is 1 now"), std::string::npos);
+  EXPECT_NE(message("data.order=sequential").find("data.order was \"shuffle\""), std::string::npos);
+  EXPECT_EQ(message("batch=10"), "");  // it is the samples that count
 }
 
 TEST_F(Checkpoints, ThatAreSpoiltArePassedOver) {
   const auto whole = train(2, {});
   train(2, {}, settings(false, 5));
-  ASSERT_EQ(CheckpointFolder(folder_).steps(), (std::vector<std::int64_t>{10, 12}));
+  ASSERT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
   const auto spoil = [this](const char* file, std::streamoff place) {
     std::fstream out(folder_ + file, std::ios::in | std::ios::out | std::ios::binary);
     out.seekp(place);
@@ -600,6 +811,36 @@ TEST_F(Checkpoints, ThatAreSpoiltArePassedOver) {
   EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
   fs::remove(folder_ + "/0000000010/part-00000.safetensors");
   EXPECT_FALSE(CheckpointFolder(folder_).newest());
+}
+
+/// What it remembers cannot be written as JSON.
+class Unspeakable final : public Callback {
+ public:
+  std::string name() const override { return "unspeakable"; }
+  nlohmann::json state() const override { return "\xff"; }
+};
+
+TEST_F(Checkpoints, ThatCannotBeWrittenAreNamed) {
+  const auto add = [](RecipeRun& run) { run.settings.callbacks.push_back(std::make_shared<Unspeakable>()); };
+  try {
+    train(2, {}, settings(false), kBlobs, nullptr, add);
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Io) << error.message();
+    EXPECT_NE(error.message().find("the last checkpoint, of step 12, is not written"), std::string::npos)
+        << error.message();
+  }
+  EXPECT_TRUE(CheckpointFolder(folder_).steps().empty());
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(Checkpoints, AreNoneWhereIsNoFolder) {
+  std::ofstream(folder_) << "a file";
+  const CheckpointFolder none(folder_);
+  EXPECT_TRUE(none.steps().empty());
+  EXPECT_FALSE(none.newest());
+  none.drop_unfinished();
+  EXPECT_TRUE(fs::exists(folder_));
 }
 
 TEST_F(Checkpoints, UnfinishedAreNotSeen) {
@@ -631,6 +872,29 @@ TEST_F(Checkpoints, AreMadeWhenARunIsAskedToStop) {
   const auto resumed = train(4, {}, settings(true));
   EXPECT_FALSE(resumed.result.stopped);
   EXPECT_EQ(resumed.hash, whole.hash);
+}
+
+TEST_F(Checkpoints, AreNotMadeOfWeightsThatAreNotFinite) {
+  // The loss of the first step is one, though its gradients end the weights.
+  const auto message =
+      message_of([this] { train(2, {"optimizer.name=sgd", "optimizer.lr=1e39"}, settings(false, 1)); }, Fault::Data);
+  EXPECT_NE(message.find("weights are not finite after step 1"), std::string::npos) << message;
+  EXPECT_FALSE(CheckpointFolder(folder_).newest());
+}
+
+TEST(StopRequest, IsOneOfAllInTheProcess) {
+  struct sigaction before{}, after{};
+  sigaction(SIGUSR1, nullptr, &before);
+  {
+    const StopRequest first;
+    EXPECT_FALSE(first.made());
+    raise(SIGUSR1);
+    const auto second = std::make_unique<StopRequest>();
+    EXPECT_TRUE(second->made());
+  }
+  sigaction(SIGUSR1, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, before.sa_handler);
+  EXPECT_FALSE(StopRequest().made());
 }
 
 TEST_F(Checkpoints, StopAtTheWallTime) {

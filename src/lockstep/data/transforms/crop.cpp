@@ -22,6 +22,9 @@ class Crop final : public Transform {
     field_.shape[1] = width_;
   }
   Field output() const override { return field_; }
+  std::optional<std::string> without_chance() const override {
+    return anywhere_ ? std::optional<std::string>("center_crop") : std::nullopt;
+  }
 
   void apply(Value& value, Random& random, Scratch& scratch) const override {
     const Pixels from = pixels_of(value, field_.type);

@@ -12,6 +12,9 @@ class Flip final : public Transform {
     check_pixels(input, "flip");
   }
   Field output() const override { return field_; }
+  std::optional<std::string> without_chance() const override {
+    return chance_ < 1 ? std::optional<std::string>("") : std::nullopt;
+  }
 
   void apply(Value& value, Random& random, Scratch& scratch) const override {
     if (!random.chance(chance_)) return;

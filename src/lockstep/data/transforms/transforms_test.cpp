@@ -167,6 +167,18 @@ TEST_F(Transforms, DependOnKeyAndSampleAlone) {
   EXPECT_NE(image(applied(steps, 7)), image(applied(steps, 7, 6)));
 }
 
+TEST_F(Transforms, CanLeaveNothingToChance) {
+  const auto steady = [&](const std::vector<std::string>& steps) { return Pipeline(kImage, steps).without_chance(); };
+  using Steps = std::vector<std::string>;
+  EXPECT_EQ(steady({"crop image size=4 pad=2", "flip image", "normalise image"}),
+            (Steps{"center_crop image size=4 pad=2", "normalise image"}));
+  EXPECT_EQ(steady({"  crop  image size=4", "flip image chance=1", "one_hot label classes=4"}),
+            (Steps{"center_crop  image size=4", "flip image chance=1", "one_hot label classes=4"}));
+  EXPECT_EQ(steady({"center_crop image size=4"}), (Steps{"center_crop image size=4"}));
+  const auto steps = steady({"crop image size=4 pad=2", "flip image"});
+  EXPECT_EQ(image(applied(steps, 7)), image(applied(steps, 8)));
+}
+
 TEST_F(Transforms, RefuseWrongUse) {
   const auto refused = [&](const std::string& step) { return message_of([&] { applied({step}); }, Fault::Usage); };
   EXPECT_TRUE(has(refused("flop image"), "did you mean 'flip'?"));

@@ -126,6 +126,11 @@ class Gpt : public torch::nn::Module {
     return first[0] < first[1] ? values.t().contiguous() : values;
   }
 
+  /// The causal masks of OpenAI's files.
+  static bool does_without(const std::string& name) {
+    return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+  }
+
  private:
   /// As GPT-2: what is added to the residual stream is smaller the more layers there are.
   void initialise(std::int64_t layers) {

@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/nn/init.h>
+#include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 
 #include "lockstep/core/error.h"
@@ -28,7 +29,7 @@ class Silent final : public c10::WarningHandler {
 class LstmLayers : public torch::nn::Module {
  public:
   LstmLayers(std::int64_t inputs, std::int64_t hidden, std::int64_t layers, double drop)
-      : hidden_(hidden), dropout_(register_module("dropout", parallel::Dropout(drop))) {
+      : hidden_(hidden), dropouts_(register_module("dropouts", torch::nn::ModuleList())) {
     const double bound = 1 / std::sqrt(static_cast<double>(hidden));
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       const std::int64_t size = layer == 0 ? inputs : hidden;
@@ -41,6 +42,7 @@ class LstmLayers : public torch::nn::Module {
       add("weight_hh", {4 * hidden, hidden});
       add("bias_ih", {4 * hidden});
       add("bias_hh", {4 * hidden});
+      if (layer > 0) dropouts_->push_back(parallel::Dropout(drop));  // each its own, as a mask is of the layer's name
     }
   }
 
@@ -52,7 +54,7 @@ class LstmLayers : public torch::nn::Module {
     // Under autocast too: oneDNN trains an LSTM in half on a few processors only.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-      if (layer > 0) values = dropout_(values);
+      if (layer > 0) values = dropouts_->ptr<parallel::DropoutImpl>(layer - 1)->forward(values);
       values = std::get<0>(at::lstm(values, {start, start}, layers_[layer], true, 1, 0, is_training(), false, true));
     }
     return values;
@@ -60,7 +62,7 @@ class LstmLayers : public torch::nn::Module {
 
  private:
   std::int64_t hidden_;
-  parallel::Dropout dropout_;
+  torch::nn::ModuleList dropouts_;  // in front of all layers but the first
   std::vector<std::vector<at::Tensor>> layers_;
 };
 

@@ -17,10 +17,11 @@ class Mlp : public torch::nn::Module {
  public:
   Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int64_t outputs, double drop)
       : layers_(register_module("layers", torch::nn::ModuleList())),
-        dropout_(register_module("dropout", parallel::Dropout(drop))) {
+        dropouts_(register_module("dropouts", torch::nn::ModuleList())) {
     for (const std::int64_t size : hidden) {
       if (size < 1) fail(Fault::Usage, "model.hidden holds the sizes of the layers, from 1 on");
       layers_->push_back(parallel::Linear(std::exchange(inputs, size), size));
+      dropouts_->push_back(parallel::Dropout(drop));  // each its own, as a mask is of the layer's name
     }
     layers_->push_back(parallel::Linear(inputs, outputs));
   }
@@ -30,14 +31,14 @@ class Mlp : public torch::nn::Module {
     const std::size_t count = layers_->size();
     for (std::size_t number = 0; number < count; ++number) {
       values = layers_->ptr<parallel::LinearImpl>(number)->forward(values);
-      if (number + 1 < count) values = dropout_(at::relu(values));
+      if (number + 1 < count) values = dropouts_->ptr<parallel::DropoutImpl>(number)->forward(at::relu(values));
     }
     return values;
   }
 
  private:
   torch::nn::ModuleList layers_;
-  parallel::Dropout dropout_;
+  torch::nn::ModuleList dropouts_;  // behind all layers but the last
 };
 
 const ModelRegistry::Add registered{

@@ -1,3 +1,6 @@
+#include <limits>
+#include <vector>
+
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -7,6 +10,7 @@
 #include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/layers/linear.h"
+#include "lockstep/parallel/layers/max_pool.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/random_key.h"
 
@@ -36,6 +40,45 @@ TEST(Linear, HasTheGradientsOfLibtorch) {
     const torch::NoGradGuard no_gradients;
     EXPECT_TRUE(torch::equal(mine(input), theirs(same)));
   });
+}
+
+/// Few values, so that ties are frequent, and some that are no numbers or have no end.
+torch::Tensor images_with_ties(std::vector<std::int64_t> shape) {
+  auto images = torch::randint(-3, 4, shape).to(torch::kFloat);
+  images.masked_fill_(torch::rand(shape) < 0.05, std::numeric_limits<float>::quiet_NaN());
+  images.masked_fill_(torch::rand(shape) < 0.05, -std::numeric_limits<float>::infinity());
+  return images;
+}
+
+TEST(MaxPool, HasTheBitsOfLibtorch) {
+  torch::manual_seed(5);
+  const auto same = [](const torch::Tensor& one, const torch::Tensor& other) {
+    return torch::allclose(one, other, 0, 0, /*equal_nan=*/true);
+  };
+  // The last three are left to libtorch: odd sizes, no samples.
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{3, 2, 24, 24},
+                                                 {1, 1, 2, 2},
+                                                 {2, 5, 2, 66},
+                                                 {64, 3, 34, 6},
+                                                 {2, 2, 5, 8},
+                                                 {2, 2, 8, 7},
+                                                 {0, 2, 4, 4}}) {
+    const auto mine = images_with_ties(shape).requires_grad_(), theirs = mine.detach().clone().requires_grad_();
+    const auto pooled = max_pool_2x2(mine), expected = torch::max_pool2d(theirs, {2, 2});
+    EXPECT_TRUE(same(pooled, expected)) << mine.sizes();
+    const auto slopes = torch::randn(expected.sizes());
+    pooled.backward(slopes);
+    expected.backward(slopes);
+    EXPECT_TRUE(same(mine.grad(), theirs.grad())) << mine.sizes();
+  }
+}
+
+TEST(MaxPool, TakesWhatIsNotContiguousOrNotFloat) {
+  const auto images = torch::randn({2, 4, 6, 3});
+  const auto turned = images.permute({0, 3, 1, 2});
+  EXPECT_TRUE(torch::equal(max_pool_2x2(turned), torch::max_pool2d(turned.contiguous(), {2, 2})));
+  const auto exact = turned.to(torch::kDouble);
+  EXPECT_TRUE(torch::equal(max_pool_2x2(exact), torch::max_pool2d(exact, {2, 2})));
 }
 
 struct TwoDropsImpl : torch::nn::Module {

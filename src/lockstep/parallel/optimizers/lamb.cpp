@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "lockstep/parallel/checked_number.h"
 #include "lockstep/parallel/optimizer.h"
 #include "lockstep/parallel/optimizers/betas.h"
 
@@ -11,7 +12,7 @@ namespace {
 class Lamb final : public Optimizer {
  public:
   Lamb(const Config& recipe, const std::string& key)
-      : betas_(Betas::read(recipe, key)), epsilon_(recipe.get(key + ".eps", 1e-6)) {}
+      : betas_(Betas::read(recipe, key)), epsilon_(not_negative(recipe, key + ".eps", 1e-6)) {}
 
   std::vector<std::string> states() const override { return {"exp_avg", "exp_avg_sq"}; }
   bool elementwise() const noexcept override { return false; }

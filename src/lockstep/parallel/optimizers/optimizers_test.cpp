@@ -104,6 +104,21 @@ TEST(Lamb, StepsAsLongAsTheParameter) {
   });
 }
 
+TEST(BucketOptimizer, GathersStatesThoughOneRankHasAllOfASmallBucket) {
+  comm::testing::on_ranks({2}, [](comm::Communicator& group) {
+    const Parameters parameters = {{"large", at::ones({1000})}, {"small", at::ones({3})}};
+    const Buckets buckets(parameters, {0, 1}, {.first_bytes = 4, .bytes = 4}, group);
+    BucketOptimizer optimizer(make_optimizer("adam", Config(), "optimizer"), parameters, buckets, {{}}, group,
+                              BucketOptimizer::Of::OwnRank);
+    ASSERT_EQ(buckets.all().size(), 2);
+    for (std::size_t number = 0; number < 2; ++number) buckets.gradient(number).fill_(2);
+    optimizer.step(0.1, 1);
+    for (const auto& [name, state] : optimizer.states()) {
+      EXPECT_TRUE(at::allclose(state, at::full_like(state, name.starts_with("exp_avg_sq") ? 0.004 : 0.2))) << name;
+    }
+  });
+}
+
 TEST(ParameterGroups, LearnApart) {
   comm::testing::on_ranks({1}, [](comm::Communicator& group) {
     const Parameters parameters = {

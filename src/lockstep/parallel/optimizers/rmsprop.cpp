@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "lockstep/parallel/checked_number.h"
 #include "lockstep/parallel/optimizer.h"
 
 namespace lockstep::parallel {
@@ -8,9 +9,9 @@ namespace {
 class RmsProp final : public Optimizer {
  public:
   RmsProp(const Config& recipe, const std::string& key)
-      : alpha_(recipe.get(key + ".alpha", 0.99)),
-        epsilon_(recipe.get(key + ".eps", 1e-8)),
-        momentum_(recipe.get(key + ".momentum", 0.0)) {}
+      : alpha_(share_below_one(recipe, key + ".alpha", 0.99)),
+        epsilon_(not_negative(recipe, key + ".eps", 1e-8)),
+        momentum_(share_below_one(recipe, key + ".momentum", 0)) {}
 
   std::vector<std::string> states() const override {
     return momentum_ == 0 ? std::vector<std::string>{"square_avg"}

@@ -1,3 +1,4 @@
+#include "lockstep/parallel/checked_number.h"
 #include "lockstep/parallel/optimizer.h"
 
 namespace lockstep::parallel {
@@ -6,8 +7,8 @@ namespace {
 class Sgd final : public Optimizer {
  public:
   Sgd(const Config& recipe, const std::string& key)
-      : momentum_(recipe.get(key + ".momentum", 0.0)),
-        dampening_(recipe.get(key + ".dampening", 0.0)),
+      : momentum_(share_below_one(recipe, key + ".momentum", 0)),
+        dampening_(share(recipe, key + ".dampening", 0)),
         nesterov_(recipe.get(key + ".nesterov", false)) {
     if (nesterov_ && (momentum_ <= 0 || dampening_ != 0)) {
       fail(Fault::Usage, key + ".nesterov needs a momentum above 0 and no dampening");

@@ -129,6 +129,14 @@ class Int8Wire final : public Wire {
     under_way_.clear();
   }
 
+  void forget() override {
+    for (auto& bucket : buckets_) {
+      if (!bucket.lost.defined()) continue;
+      bucket.lost.zero_();
+      bucket.lost_of_sum.zero_();
+    }
+  }
+
  private:
   struct BucketState {
     std::int64_t blocks = 0;            // of a slice

@@ -62,6 +62,12 @@ class TopkWire final : public Wire {
     under_way_.clear();
   }
 
+  void forget() override {
+    for (auto& bucket : buckets_) {
+      if (bucket.kept.defined()) bucket.kept.zero_();
+    }
+  }
+
  private:
   struct BucketState {
     at::Tensor gradients;                               // as given

@@ -97,6 +97,19 @@ TEST_P(EveryGroup, SendsLaterWhatItLost) {
   });
 }
 
+TEST_P(EveryGroup, ForgetsWhatItLost) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    constexpr std::int64_t kCount = 1000;
+    for (const std::string name : {"name = 'bf16'", "name = 'int8'", "name = 'topk'\nratio = 0.1"}) {
+      const auto wire = make(name);
+      wire->forget();  // nothing yet
+      travel(*wire, group, gradients(group.rank(), 0, kCount, torch::kDouble));
+      wire->forget();
+      EXPECT_EQ(largest(travel(*wire, group, torch::zeros({kCount}, torch::kDouble))), 0) << name;
+    }
+  });
+}
+
 TEST_P(EveryGroup, SendsOnlyTheLargest) {
   on_ranks(GetParam(), [](Communicator& group) {
     const auto wire = make("name = 'topk'\nratio = 0.2");

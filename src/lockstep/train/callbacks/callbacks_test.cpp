@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::kBlobs;
+using testing::message_of;
 using testing::train;
 using Settings = std::vector<std::string>;
 
@@ -32,16 +33,6 @@ Settings with(Settings settings, const Settings& more) {
   return settings;
 }
 
-std::string message_of(const std::function<void()>& work, Fault fault) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault) << error.message();
-    return error.message();
-  }
-  ADD_FAILURE() << "nobody noticed";
-  return "";
-}
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 class Callbacks : public ::testing::Test {
@@ -121,6 +112,8 @@ TEST_F(Callbacks, EarlyStoppingKnowsWhichWayIsBetter) {
   EXPECT_EQ(ends_after("accuracy", {0.5, 0.7, 0.75, 0.79, 0.9}), 4);
   EXPECT_EQ(ends_after("accuracy", {0.5, 0.3, 0.7, 0.6, 0.9, 0.9, 0.9}), 7);
   EXPECT_EQ(ends_after("loss", {1, std::nan(""), std::nan("")}), 3);
+  EXPECT_EQ(ends_after("loss", {std::nan(""), 5, 4, 3, 2}), 0);
+  EXPECT_EQ(ends_after("accuracy", {std::nan(""), std::nan(""), 1}), 2);
 }
 
 // ---- moving averages -----------------------------------------------------------------------

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -32,8 +33,8 @@ class EarlyStopping final : public Callback {
     if (evaluation.of != "validation") return;
     const double value = figure_named(figure_, evaluation.figures, key_ + ".metric");
     const double gain = !best_ ? 0 : is_better_low(figure_) ? *best_ - value : value - *best_;
-    // A figure that is no number is no gain.
-    if (!best_ || gain > min_delta_) {
+    // A figure that is no number is no gain, not even as the first.
+    if (!std::isnan(value) && (!best_ || gain > min_delta_)) {
       best_ = value;
       waited_ = 0;
     } else {
@@ -43,6 +44,7 @@ class EarlyStopping final : public Callback {
 
   std::string wants_end() const override {
     if (waited_ < patience_) return "";
+    if (!best_) return fmt::format("{} validations whose {} is no number", waited_, figure_);
     return fmt::format("{} validations without a better {} than {}", waited_, figure_, *best_);
   }
 

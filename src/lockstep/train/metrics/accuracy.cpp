@@ -1,5 +1,7 @@
 #include <ATen/ops/tensor.h>
+#include <fmt/format.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/train/metric.h"
 
 namespace lockstep::train {
@@ -26,9 +28,16 @@ class Accuracy final : public Metric {
 };
 
 const MetricRegistry::Add accuracy{"accuracy", "Share of samples whose likeliest class is right",
-                                   [] { return std::make_unique<Accuracy>("accuracy", 1); }};
-const MetricRegistry::Add top5{"top5", "Share of samples whose class is among the five likeliest",
-                               [] { return std::make_unique<Accuracy>("top5", 5); }};
+                                   [](const MetricSettings&) { return std::make_unique<Accuracy>("accuracy", 1); }};
+const MetricRegistry::Add top{
+    "topK", "Share of samples whose class is among the K likeliest: top5", [](const MetricSettings& settings) {
+      const std::int64_t most = settings.number;
+      if (most < 1) fail(Fault::Usage, "a metric such as top5 says among how many likeliest classes: from 1 on");
+      if (settings.classes > 0 && most > settings.classes) {
+        fail(Fault::Usage, fmt::format("the metric top{}: there are only {} classes", most, settings.classes));
+      }
+      return std::make_unique<Accuracy>(fmt::format("top{}", most), most);
+    }};
 
 }  // namespace
 }  // namespace lockstep::train

@@ -35,21 +35,22 @@ class Confusion final : public Metric {
   }
 };
 
-/// The mean over classes; one that neither occurs nor is guessed counts as 0, as scikit-learn has it.
+/// The mean over the classes that occur or are guessed, as of scikit-learn's f1_score(average="macro").
 class F1 final : public Metric {
  public:
   at::Tensor sums(const Score& score) const override { return counts(score); }
   Figures figures(const at::Tensor& sums) const override {
     const at::Tensor matrix = as_matrix(sums), right = matrix.diagonal();
     const at::Tensor both = matrix.sum(0) + matrix.sum(1);
-    return {{"f1", (2 * right / both.clamp_min(1)).mean().item<double>()}};
+    const at::Tensor of_class = 2 * right / both.clamp_min(1);  // 0 of the others, which do not count
+    return {{"f1", of_class.sum().item<double>() / both.count_nonzero().item<double>()}};
   }
 };
 
 const MetricRegistry::Add confusion{"confusion", "How often each class is taken for each other",
-                                    [] { return std::make_unique<Confusion>(); }};
+                                    [](const MetricSettings&) { return std::make_unique<Confusion>(); }};
 const MetricRegistry::Add f1{"f1", "Mean over classes of the harmonic mean of precision and recall",
-                             [] { return std::make_unique<F1>(); }};
+                             [](const MetricSettings&) { return std::make_unique<F1>(); }};
 
 }  // namespace
 }  // namespace lockstep::train

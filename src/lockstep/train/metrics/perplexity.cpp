@@ -18,7 +18,7 @@ class Perplexity final : public Metric {
 };
 
 const MetricRegistry::Add registered{"perplexity", "e to the mean loss: among how many tokens it still wavers",
-                                     [] { return std::make_unique<Perplexity>(); }};
+                                     [](const MetricSettings&) { return std::make_unique<Perplexity>(); }};
 
 }  // namespace
 }  // namespace lockstep::train

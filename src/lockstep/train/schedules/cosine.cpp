@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "lockstep/parallel/checked_number.h"
 #include "lockstep/train/schedule.h"
 
 namespace lockstep::train {
@@ -22,7 +23,8 @@ class Cosine final : public Schedule {
 
 const ScheduleRegistry::Add registered{"cosine", "Half a wave of a cosine, down to the share 'last'",
                                        [](const Config& recipe, const std::string& key, const RunLength& length) {
-                                         return std::make_unique<Cosine>(length.steps, recipe.get(key + ".last", 0.0));
+                                         return std::make_unique<Cosine>(length.steps,
+                                                                         parallel::share(recipe, key + ".last", 0));
                                        }};
 
 }  // namespace

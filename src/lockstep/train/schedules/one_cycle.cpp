@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/checked_number.h"
 #include "lockstep/train/schedule.h"
 
 namespace lockstep::train {
@@ -18,7 +19,9 @@ class OneCycle final : public Schedule {
         last_(last) {}
   double factor(std::int64_t step) const override {
     const double place = static_cast<double>(step);
-    return place <= top_ ? between(start_, 1, place / top_) : between(1, last_, (place - top_) / (end_ - top_));
+    // A rise of one step has no way up: it begins with the highest rate.
+    return place <= top_ && top_ > 0 ? between(start_, 1, place / top_)
+                                     : between(1, last_, (place - top_) / (end_ - top_));
   }
 
  private:
@@ -37,8 +40,8 @@ const ScheduleRegistry::Add registered{
     [](const Config& recipe, const std::string& key, const RunLength& length) {
       const double rise = recipe.get(key + ".rise", 0.3);
       if (!(rise > 0 && rise < 1)) fail(Fault::Usage, key + ".rise is a share between 0 and 1");
-      return std::make_unique<OneCycle>(length.steps, rise, recipe.get(key + ".start", 0.04),
-                                        recipe.get(key + ".last", 4e-6));
+      return std::make_unique<OneCycle>(length.steps, rise, parallel::share(recipe, key + ".start", 0.04),
+                                        parallel::share(recipe, key + ".last", 4e-6));
     }};
 
 }  // namespace

@@ -44,6 +44,18 @@ TEST(Schedules, OneCycle) {
   EXPECT_NEAR(schedule->factor(99), 4e-6, 1e-12);
 }
 
+TEST(Schedules, OneCycleMayRiseInOneStep) {
+  for (const auto& [rise, steps] : {std::pair("0.1", 10), std::pair("0.5", 2), std::pair("0.1", 3)}) {
+    const auto schedule = make(std::string("name = 'one_cycle'\nrise = ") + rise, steps);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      EXPECT_GE(schedule->factor(step), 4e-6 * (1 - 1e-9)) << rise << ", " << step;
+      EXPECT_LE(schedule->factor(step), 1) << rise << ", " << step;
+    }
+    EXPECT_NEAR(schedule->factor(steps - 1), 4e-6, 1e-12) << rise;
+  }
+  EXPECT_NEAR(make("name = 'one_cycle'\nrise = 0.1", 10)->factor(0), 1, 1e-12);
+}
+
 TEST(Schedules, WarmUpComesFirst) {
   const auto schedule = make("name = 'cosine'\nwarmup_epochs = 2\nwarmup_start = 0.5");
   EXPECT_EQ(schedule->factor(0), 0.5);
@@ -53,6 +65,20 @@ TEST(Schedules, WarmUpComesFirst) {
   EXPECT_NEAR(make("warmup_steps = 200\nwarmup_start = 0.0")->factor(99), 0.495, 1e-12);
   EXPECT_THROW(make("warmup_steps = -1"), Error);
   EXPECT_THROW(make("warmup_start = 2.0"), Error);
+}
+
+TEST(Schedules, SayTheirNamesAndWhatTheyNeed) {
+  for (const char* warm_up : {"", "\nwarmup_steps = 3"}) {
+    EXPECT_EQ(make(std::string("name = 'plateau'") + warm_up)->name, "plateau");
+    EXPECT_TRUE(make(std::string("name = 'plateau'") + warm_up)->needs_validation());
+    EXPECT_FALSE(make(std::string("name = 'cosine'") + warm_up)->needs_validation());
+  }
+}
+
+TEST(Schedules, PlateauRefusesAStateOfOthers) {
+  for (const char* state : {"", "1", "0.5 0.25", "0.5 0.25 x", "nan 1 1", "-1 1 1", "1 1 1 1"}) {
+    EXPECT_THROW(make("name = 'plateau'")->set_state(state), Error) << state;
+  }
 }
 
 TEST(Schedules, PlateauRemembers) {

@@ -2,9 +2,11 @@
 #include <algorithm>
 
 #include <ATen/ops/cross_entropy_loss.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/checked_number.h"
 #include "lockstep/train/task.h"
 
 namespace lockstep::train {
@@ -16,7 +18,7 @@ class Classification final : public TaskKind {
       : input_(recipe.get(key + ".input", "")),
         target_(recipe.get(key + ".target", "label")),
         classes_(recipe.get(key + ".classes", 0)),
-        smoothing_(recipe.get(key + ".label_smoothing", 0.0)) {}
+        smoothing_(parallel::share_below_one(recipe, key + ".label_smoothing", 0)) {}
 
   models::ModelData model_data(const data::Schema& schema) const override {
     const data::Field& target = schema[data::place_of(schema, target_)];
@@ -31,8 +33,14 @@ class Classification final : public TaskKind {
   Score score(models::Model& model, const data::Batch& batch) const override {
     const at::Tensor outputs = for_loss(model.forward(batch.tensors[place_of_input(batch.schema)]));
     const at::Tensor targets = batch[target_].flatten().to(at::kLong);
-    return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, -100, smoothing_), targets.numel(),
-            outputs.detach(), targets};
+    try {
+      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, -100, smoothing_), targets.numel(),
+              outputs.detach(), targets};
+    } catch (const c10::Error&) {
+      if (targets.is_cpu())
+        check_numbers(batch[target_].to(at::kLong), outputs.size(1), batch, "class", "task.classes");
+      throw;
+    }
   }
 
   std::vector<std::string> metrics() const override { return {"accuracy"}; }

@@ -1,5 +1,6 @@
 // Which token comes next, at every place of a window.
 #include <ATen/ops/cross_entropy_loss.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
@@ -26,11 +27,16 @@ class NextToken final : public TaskKind {
 
   Score score(models::Model& model, const data::Batch& batch) const override {
     const at::Tensor tokens = batch.tensors[place(batch.schema)].to(at::kLong);  // [batch, time + 1]
-    const std::int64_t time = tokens.size(1) - 1;
-    const at::Tensor outputs = for_loss(model.forward(tokens.narrow(1, 0, time))).flatten(0, 1);
-    const at::Tensor targets = tokens.narrow(1, 1, time).flatten();
-    return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
-            targets};
+    try {
+      const std::int64_t time = tokens.size(1) - 1;
+      const at::Tensor outputs = for_loss(model.forward(tokens.narrow(1, 0, time))).flatten(0, 1);
+      const at::Tensor targets = tokens.narrow(1, 1, time).flatten();
+      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
+              targets};
+    } catch (const c10::Error&) {
+      if (tokens.is_cpu()) check_numbers(tokens, words_, batch, "token", "task.vocabulary");
+      throw;
+    }
   }
 
   std::vector<std::string> metrics() const override { return {"perplexity"}; }

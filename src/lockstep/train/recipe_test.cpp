@@ -1,0 +1,164 @@
+// What recipes say: rates that follow the ranks, evaluations without chance, numbers that make no sense.
+#include "lockstep/train/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/train/testing.h"
+
+namespace lockstep::train {
+namespace {
+
+using comm::Communicator;
+using comm::testing::on_ranks;
+using testing::kBlobs;
+using testing::refusal;
+using testing::train;
+
+/// kBlobs, of which each rank has its own 5 samples.
+std::string per_rank() {
+  const std::string text = kBlobs, batch = "batch = 20";
+  return std::string(text).replace(text.find(batch), batch.size(), "batch_per_rank = 5");
+}
+
+void with_run(int ranks, const std::vector<std::string>& settings, const std::string& text,
+              const std::function<void(const RecipeRun&)>& look) {
+  on_ranks({ranks}, [&](Communicator& group) {
+    Config recipe = Config::from_text(text);
+    for (const auto& setting : settings) recipe.set(setting);
+    const auto run = make_run(recipe, group);
+    if (group.rank() == 0) look(run);
+  });
+}
+
+TEST(ScaledRate, DividesStepsByRanks) {
+  for (const auto& [ranks, steps] : {std::pair(1, 12), std::pair(2, 6), std::pair(3, 4), std::pair(5, 3)}) {
+    EXPECT_EQ(train(ranks, {"scale_lr=linear"}, {}, per_rank()).result.steps, steps) << ranks;
+    EXPECT_EQ(train(ranks, {}, {}, per_rank()).result.steps, 12) << ranks;
+  }
+}
+
+TEST(ScaledRate, GrowsWithRanks) {
+  with_run(4, {"scale_lr=linear"}, per_rank(), [](const RecipeRun& run) {
+    EXPECT_EQ(run.settings.batch, 20);
+    EXPECT_DOUBLE_EQ(run.settings.lr, 0.04);
+  });
+  with_run(4, {"scale_lr=sqrt"}, per_rank(), [](const RecipeRun& run) { EXPECT_DOUBLE_EQ(run.settings.lr, 0.02); });
+  with_run(4, {}, per_rank(), [](const RecipeRun& run) { EXPECT_DOUBLE_EQ(run.settings.lr, 0.01); });
+}
+
+TEST(ScaledRate, WarmsUpFromThatOfOneRank) {
+  const auto factor = [](int ranks, std::vector<std::string> settings, std::int64_t step) {
+    settings.emplace_back("scale_lr=linear");
+    double result = 0;
+    with_run(ranks, settings, per_rank(),
+             [&](const RecipeRun& run) { result = run.settings.schedule({1000, 10})->factor(step); });
+    return result;
+  };
+  // Five epochs.
+  EXPECT_DOUBLE_EQ(factor(4, {}, 0), 0.25);
+  EXPECT_DOUBLE_EQ(factor(4, {}, 25), 0.625);
+  EXPECT_DOUBLE_EQ(factor(4, {}, 50), 1);
+  // One rank has nothing to warm up to, and who asks is heard.
+  EXPECT_EQ(factor(1, {}, 0), 1);
+  EXPECT_EQ(factor(4, {"schedule.warmup_steps=0"}, 0), 1);
+  EXPECT_DOUBLE_EQ(factor(4, {"schedule.warmup_epochs=1.0"}, 5), 0.625);
+  EXPECT_DOUBLE_EQ(factor(4, {"schedule.warmup_start=0.5"}, 0), 0.5);
+  // It rises by itself.
+  EXPECT_NEAR(factor(4, {"schedule.name=one_cycle"}, 0), 0.04, 1e-12);
+}
+
+TEST(ScaledRate, NeedsABatchThatGrows) {
+  for (const char* scale : {"scale_lr=linear", "scale_lr=sqrt"}) {
+    EXPECT_SAYS(refusal(2, {scale}), "set batch_per_rank instead");
+  }
+}
+
+TEST(Evaluations, LeaveNothingToChance) {
+  const std::string images = R"(
+steps = 1
+batch = 4
+[data]
+train = "images:samples=8,size=8,channels=1,classes=3"
+transforms = ["crop image size=6 pad=1", "flip image", "normalise image"]
+[model]
+hidden = [4]
+)";
+  using Steps = std::vector<std::string>;
+  with_run(1, {}, images, [](const RecipeRun& run) {
+    EXPECT_EQ(run.data.evaluation_transforms, (Steps{"center_crop image size=6 pad=1", "normalise image"}));
+    EXPECT_EQ(run.data.transforms, (Steps{"crop image size=6 pad=1", "flip image", "normalise image"}));
+  });
+  with_run(1, {"data.evaluation_transforms=['crop image size=6']"}, images,
+           [](const RecipeRun& run) { EXPECT_EQ(run.data.evaluation_transforms, (Steps{"crop image size=6"})); });
+}
+
+TEST(Recipe, RefusesNumbersThatMakeNoSense) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"clip_norm=-1", "clip_norm = -1"},
+      {"clip_value=-0.5", "clip_value = -0.5"},
+      {"wall_time_s=-1", "wall_time_s = -1"},
+      {"optimizer.lr=-0.1", "optimizer.lr = -0.1"},
+      {"optimizer.lr=nan", "optimizer.lr = nan"},
+      {"optimizer.weight_decay=-1", "optimizer.weight_decay = -1"},
+      {"optimizer.eps=-1", "optimizer.eps = -1"},
+      {"optimizer.betas=[0.9, 1.0]", "optimizer.betas"},
+      {"optimizer.groups.slow={lr_factor=0.1}", "set optimizer.groups.slow.names"},
+      {"optimizer.groups.slow={names=['*.bias'], lr_factor=-1}", "optimizer.groups.slow.lr_factor = -1"},
+      {"schedule.last=-0.1", "schedule.last = -0.1: it is a share from 0 to 1"},
+      {"task.label_smoothing=1", "task.label_smoothing = 1: it is a share from 0 to below 1"},
+      {"task.label_smoothing=-0.1", "task.label_smoothing = -0.1"},
+      {"metrics=['top4']", "the metric top4: there are only 3 classes"},
+      {"metrics=['top0']", "from 1 on"},
+      {"metrics=['top']", "did you mean 'topK'"},
+      {"metrics=['accuracy2']", "did you mean 'accuracy'"},
+  };
+  for (const auto& [setting, text] : wrong) EXPECT_SAYS(refusal(1, {setting}), text);
+  EXPECT_SAYS(refusal(1, {"optimizer.name=sgd", "optimizer.momentum=1"}), "optimizer.momentum = 1");
+  EXPECT_SAYS(refusal(1, {"optimizer.name=sgd", "optimizer.dampening=2"}), "optimizer.dampening = 2");
+  EXPECT_SAYS(refusal(1, {"optimizer.name=rmsprop", "optimizer.alpha=1"}), "optimizer.alpha = 1");
+  EXPECT_SAYS(refusal(1, {"optimizer.name=adagrad", "optimizer.lr_decay=-1"}), "optimizer.lr_decay = -1");
+  EXPECT_SAYS(refusal(1, {"optimizer.name=lamb", "optimizer.eps=-1"}), "optimizer.eps = -1");
+  EXPECT_SAYS(refusal(1, {"schedule.name=step", "schedule.gamma=-1"}), "schedule.gamma = -1");
+  EXPECT_SAYS(refusal(1, {"schedule.name=plateau", "schedule.gamma=-1"}), "schedule.gamma = -1");
+  EXPECT_SAYS(refusal(1, {"schedule.name=plateau", "schedule.patience=-1"}), "schedule.patience = -1");
+  EXPECT_SAYS(refusal(1, {"schedule.name=one_cycle", "schedule.start=2"}), "schedule.start = 2");
+  for (const char* setting : {"batch_per_rank=0", "batch_per_rank=-4"}) {
+    EXPECT_SAYS(refusal(1, {setting}, per_rank()), "it is from 1 on");
+  }
+}
+
+TEST(Recipe, RefusesCheckpointsOfNegativeNumber) {
+  for (const CheckpointSettings& wrong : {CheckpointSettings{.every_steps = -1}, CheckpointSettings{.keep_last = -1},
+                                          CheckpointSettings{.keep_best = -1}}) {
+    EXPECT_THROW(train(1, {}, wrong), Error);
+  }
+}
+
+TEST(Recipe, NamesWhatIsOutOfRange) {
+  constexpr const char kTokens[] = R"(
+steps = 3
+batch = 7
+[data]
+train = "tokens:samples=40,length=9,vocabulary=60"
+[task]
+name = "next_token"
+vocabulary = 20
+[model]
+name = "lstm"
+width = 8
+hidden = 8
+layers = 1
+)";
+  for (const int ranks : {1, 2}) {
+    const std::string tokens = refusal(ranks, {}, kTokens, Fault::Data);
+    EXPECT_SAYS(tokens, "sample ");
+    EXPECT_SAYS(tokens, " has the token ");
+    EXPECT_SAYS(tokens, "task.vocabulary = 20: set it to at least ");
+    const std::string classes = refusal(ranks, {"task.classes=2"}, kBlobs, Fault::Data);
+    EXPECT_SAYS(classes, " has the class 2, but task.classes = 2: set it to at least 3");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
