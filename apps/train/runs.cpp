@@ -17,6 +17,7 @@
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/result_so_far.h"
 #include "lockstep/train/run_folder.h"
+#include "lockstep/train/run_lock.h"
 #include "train/train_options.h"
 
 namespace lockstep::apps {
@@ -54,12 +55,19 @@ std::string outcome_of(const nlohmann::json& about) {
   return text;
 }
 
+/// "running" is what was true when it was written: who was killed could not say otherwise.
+nlohmann::json about_now(const RunFolder& run) {
+  nlohmann::json about = run.about();
+  if (run.state() == "running" && !train::RunLock::is_held(run.path())) about["state"] = "died";
+  return about;
+}
+
 void list(const std::string& root, bool json) {
   nlohmann::json all = nlohmann::json::array();
   for (const auto& name : RunFolder::list(root)) {
     // One that cannot be read does not hide the others.
     try {
-      const auto about = RunFolder::open(root, name).about();
+      const auto about = about_now(RunFolder::open(root, name));
       const std::string line = fmt::format("{:24} {:8} {}  {}\n", name, about.value("state", ""),
                                            about.value("started", ""), outcome_of(about));
       if (!json) fmt::print("{}", line);
@@ -74,8 +82,8 @@ void list(const std::string& root, bool json) {
 }
 
 void show(const RunFolder& run, bool json) {
-  if (json) return fmt::print("{}", json_text(run.about()));
-  const auto& about = run.about();
+  const auto about = about_now(run);
+  if (json) return fmt::print("{}", json_text(about));
   fmt::print("{}: {}, started {} on {}\n{}\n\n{}\n", run.name(), about.value("state", ""), about.value("started", ""),
              about.value("host", ""), outcome_of(about), about.value("recipe", ""));
   std::string steps;

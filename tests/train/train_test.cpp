@@ -76,6 +76,12 @@ every_steps = 20
     std::ifstream file(folder_ / "runs" / run / "run.json");
     return nlohmann::json::parse(file);
   }
+  /// As `runs show` tells it.
+  std::string state_now(const std::string& run) const {
+    Background shown(command({"runs", "show", run, "--json"}));
+    EXPECT_EQ(shown.wait(60), 0) << shown.errors();
+    return nlohmann::json::parse(shown.output()).at("state");
+  }
   /// Whether a checkpoint of this step or a later one is there.
   bool has_checkpoint(const std::string& run, std::int64_t step) const {
     std::error_code none;
@@ -224,9 +230,11 @@ TEST_F(Train, IsOfOneProcessAtATime) {
     EXPECT_TRUE(has(other.errors(), "the run 'mine' is being trained by process " + std::to_string(run.pid()) + " on "))
         << other.errors();
     EXPECT_TRUE(has(other.errors(), "wait until it ends")) << other.errors();
+    EXPECT_EQ(state_now("mine"), "running");
     kill(run.pid(), SIGKILL);
     ASSERT_EQ(run.wait(60), 128 + SIGKILL);
     ASSERT_TRUE(run.all_gone(10));
+    EXPECT_EQ(state_now("mine"), "died");
   }
   auto words = resume("mine", 1);
   words.emplace_back("steps=1");

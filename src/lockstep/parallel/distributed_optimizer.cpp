@@ -1,7 +1,9 @@
 #include "lockstep/parallel/distributed_optimizer.h"
 
 #include <string>
+#include <utility>
 
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
@@ -25,25 +27,47 @@ Parameters numbered(const torch::optim::Optimizer& optimizer) {
 
 class DistributedOptimizer::State {
  public:
-  State(torch::optim::Optimizer& given, comm::Communicator& group)
-      : optimizer(given), engine(numbered(given), group, {.op = comm::ReduceOp::Avg}) {}
-  torch::optim::Optimizer& optimizer;
-  DataParallel engine;
+  State(torch::optim::Optimizer& optimizer, comm::Communicator& group, std::shared_ptr<Wire> wire)
+      : optimizer_(optimizer),
+        divisor_(wire ? group.size() : 1),
+        engine_(numbered(optimizer), group,
+                {.op = wire ? comm::ReduceOp::Sum : comm::ReduceOp::Avg, .wire = std::move(wire)}) {}
+
+  DataParallel& engine() noexcept { return engine_; }
+
+  void step() {
+    engine_.finish();
+    if (divisor_ > 1) divide();
+    optimizer_.step();
+  }
+
+ private:
+  void divide() {
+    const at::NoGradGuard no_gradients;
+    for (const auto& parameter : engine_.parameters()) parameter.tensor.mutable_grad().div_(divisor_);
+  }
+
+  torch::optim::Optimizer& optimizer_;
+  int divisor_;  // wires sum
+  DataParallel engine_;
 };
 
 void broadcast_(torch::nn::Module& model, comm::Communicator& group, int root) {
   for (const auto& tensors : {parameters_of(model), buffers_of(model)}) broadcast_(tensors, group, root, "model");
 }
 
-DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer, comm::Communicator& group)
-    : state_(std::make_unique<State>(optimizer, group)) {}
+DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer, comm::Communicator& group,
+                                           std::shared_ptr<Wire> wire)
+    : state_(std::make_unique<State>(optimizer, group, std::move(wire))) {}
 DistributedOptimizer::~DistributedOptimizer() = default;
 
-void DistributedOptimizer::zero_grad() { state_->engine.drop_gradients(); }
+void DistributedOptimizer::zero_grad() { state_->engine().drop_gradients(); }
+
+void DistributedOptimizer::reduce_in_backward(bool last) { state_->engine().reduce_in_backward(last); }
 
 void DistributedOptimizer::step() {
-  state_->engine.finish();
-  state_->optimizer.step();
+  state_->step();
+  reduce_in_backward(true);
 }
 
 }  // namespace lockstep::parallel

@@ -8,12 +8,14 @@
 //   torch::optim::SGD sgd(model->parameters(), 0.01 * runtime.size());
 //   parallel::DistributedOptimizer optimizer(sgd, runtime.world());
 //
-// then zero_grad(), backward() and step() as ever.
+// then zero_grad(), backward() and step() as ever. Several backwards make a step if all but the
+// last come after reduce_in_backward(false).
 #pragma once
 
 #include <memory>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/wire.h"
 
 namespace torch::nn {
 class Module;
@@ -30,13 +32,17 @@ void broadcast_(torch::nn::Module& model, comm::Communicator& group, int root);
 class DistributedOptimizer {
  public:
   /// `optimizer` must outlive this; all ranks pass one of equal parameters, whose weights become those of rank 0.
-  DistributedOptimizer(torch::optim::Optimizer& optimizer, comm::Communicator& group);
+  /// Gradients travel by `wire`; none: as they are.
+  DistributedOptimizer(torch::optim::Optimizer& optimizer, comm::Communicator& group,
+                       std::shared_ptr<Wire> wire = nullptr);
   ~DistributedOptimizer();
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
   void zero_grad();
-  /// Waits for the gradients of all ranks, then steps. Between zero_grad() and step() there is one backward.
+  /// Whether the next backward is the last before step(). Without it gradients are only added up on this rank.
+  void reduce_in_backward(bool last);
+  /// Waits for the gradients of all ranks, then steps. The next backward is one alone again.
   void step();
 
  private:

@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Models, OnAGpu, ::testing::ValuesIn(kCases),
 TEST_P(OnAGpu, TrainsAsOnTheCpu) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   for (const int ranks : {1, 2}) {
-    for (const char* more : {"fuse_step=false", "callbacks.ema.decay=0.9"}) {
+    for (const char* more : {"fuse_step=false", "callbacks.ema.decay=0.9", "local_steps=2"}) {
       const auto wanted = train(ranks, {more}, {}, GetParam().recipe);
       const auto actual = train(ranks, {more, "device=cuda"}, {}, GetParam().recipe);
       EXPECT_NEAR(actual.result.loss, wanted.result.loss, 1e-9 * std::abs(wanted.result.loss)) << ranks << ' ' << more;

@@ -4,6 +4,7 @@
 // states from there.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -24,6 +25,7 @@ struct Resumed {
   parallel::Parameters tensors;  // on rank 0
 
   bool any() const { return !facts.is_null(); }
+  std::int64_t step() const { return facts.at("step").get<std::int64_t>(); }
   data::Position position() const;
 };
 

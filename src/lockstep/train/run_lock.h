@@ -15,6 +15,8 @@ class RunLock {
  public:
   /// Fault::Usage, naming the process that has it.
   explicit RunLock(const std::string& folder);
+  /// Whether a process has it. Where that cannot be asked, as from another user's account, one may.
+  static bool is_held(const std::string& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;

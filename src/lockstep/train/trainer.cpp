@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 
@@ -23,15 +20,18 @@
 #include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/module_parameters.h"
-#include "lockstep/parallel/random_key.h"
 #include "lockstep/parallel/running_statistics.h"
 #include "lockstep/profile/span.h"
 #include "lockstep/train/data_facts.h"
 #include "lockstep/train/device.h"
 #include "lockstep/train/evaluation.h"
 #include "lockstep/train/examination.h"
+#include "lockstep/train/gradients.h"
+#include "lockstep/train/local_average.h"
 #include "lockstep/train/result_so_far.h"
 #include "lockstep/train/resumption.h"
+#include "lockstep/train/run_state.h"
+#include "lockstep/train/shard_work.h"
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
 #include "lockstep/train/stop_request.h"
@@ -41,7 +41,6 @@ namespace lockstep::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr const char kOptimizer[] = "optimizer/";
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 Shards shards_of(const comm::Communicator& group, const TrainerSettings& settings) {
@@ -93,6 +92,7 @@ class Run {
                 {.sparse = parallel::sparse_parameters_of(task.model()),
                  .wire = settings.wire ? settings.wire() : nullptr,
                  .local = settings.local_steps > 0}),
+        work_(settings, shards_, device_, task, engine_),
         statistics_(parallel::buffers_of(task.model()), group),
         board_(shards_, group),
         saver_(settings.checkpoints, group),
@@ -102,7 +102,9 @@ class Run {
                  .seed = settings.seed,
                  .transforms = data.transforms,
                  .start = resumed_.position(),
-                 .pinned = device_.is_cuda()}) {
+                 .pinned = device_.is_cuda()}),
+        scaler_(settings.precision == Precision::Fp16 ? std::optional<LossScaler>(settings.loss_scale) : std::nullopt),
+        state_{*schedule_, scaler_ ? &*scaler_ : nullptr, settings.callbacks} {
     if (settings.exact) at::set_num_threads(1);
     if (schedule_->needs_validation() && !data.validation) {
       fail(Fault::Usage, fmt::format("schedule.name = \"{}\" follows the loss of validations, and there are none: set "
@@ -111,7 +113,6 @@ class Run {
     }
     if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
-    if (settings.precision == Precision::Fp16) scaler_.emplace(settings.loss_scale);
   }
 
   ~Run() { engine_.update_with({}); }
@@ -147,17 +148,15 @@ class Run {
     begun_ = Clock::now();
     share_frozen();
     if (resumed_.any()) {
-      step_ = first_step_ = resumed_.facts.at("step").get<std::int64_t>();
-      restore_schedule();
-      if (scaler_ && resumed_.facts.contains("loss_scale")) scaler_->set_state(resumed_.facts.at("loss_scale"));
+      step_ = first_step_ = resumed_.step();
       result_ = before_ = noted_result(resumed_.facts);
       saver_.best().recall(result_.evaluations);
     }
     for (const auto& callback : settings_.callbacks) {
       callback->attach(task_.model());
       if (settings_.local_steps > 0) check_local(*callback);
-      restore(*callback);
     }
+    restore(state_, resumed_, group_);
     hear_callbacks();
     RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr, group_.size()};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
@@ -187,7 +186,7 @@ class Run {
   /// Not between two averages of local steps.
   void check_now_and_then(bool end_of_epoch) const {
     const bool now = settings_.check_every_steps > 0 && step_ % settings_.check_every_steps == 0;
-    if (end_of_epoch || (now && all_since_average_ == 0)) engine_.check_equal();
+    if (end_of_epoch || (now && !local_.due())) engine_.check_equal();
   }
 
   bool at_end() const { return step_ >= length_.steps || result_.stopped || !result_.ended_early.empty(); }
@@ -208,31 +207,11 @@ class Run {
                      callback.name()));
   }
 
-  /// What another one remembered means nothing to this one.
-  void restore_schedule() {
-    const auto before = resumed_.facts.value("schedule_name", schedule_->name);
-    if (before == schedule_->name) {
-      schedule_->set_state(resumed_.facts.at("schedule").get<std::string>());
-    } else if (group_.rank() == 0) {
-      log().warn("the checkpoint is of a run with schedule.name = \"{}\", now it is \"{}\", which begins anew", before,
-                 schedule_->name);
-    }
-  }
-
-  /// One that the checkpoint does not know begins anew.
-  void restore(Callback& callback) {
-    const auto states = !resumed_.any() ? nlohmann::json() : resumed_.facts.value("callbacks", nlohmann::json());
-    if (!states.contains(callback.name())) return;
-    callback.set_state(states.at(callback.name()));
-    const at::NoGradGuard no_gradients;
-    if (group_.rank() == 0) load_into(callback.tensors(), resumed_.tensors, callback.name() + "/");
-    parallel::broadcast_(callback.tensors(), group_, 0, "callback");
-  }
-
   void take_step(const data::Batch& batch) {
     const auto begin = Clock::now();
     const profile::Span span("step");
     const double lr = settings_.lr * schedule_->factor(step_);
+    const double waited_before = waited_in_layers_s();
     samples_of_step_ = batch.global_count;
     if (optimizer_ && fused_) optimizer_->begin_step(lr);
     backward(batch);
@@ -242,16 +221,17 @@ class Run {
       if (fused_) optimizer_->begin_step(lr);
     }
     const auto done = Clock::now();
-    computed_s_ = std::chrono::duration<double>(done - begin).count();
+    const double waited_in_layers = waited_in_layers_s() - waited_before;
+    computed_s_ = std::chrono::duration<double>(done - begin).count() - waited_in_layers;
     engine_.finish();
     board_shared_.wait();
-    waited_s_ += seconds_since(done);
-    if (first && batch.count() > 0) name_unused();
+    waited_s_ += seconds_since(done) + waited_in_layers;
+    if (first && batch.count() > 0 && group_.rank() == 0) warn_of_unused(engine_);
     if (settings_.exact) statistics_.finish(shards_.total);
     const bool overflows = scaler_ && half_overflows(batch);
     const bool taken = !overflows && nobody_objects(batch);
     if (taken && !fused_ && gradient_count() > 0) {
-      optimizer_->step(lr, clip_scale(gradient_scale()));
+      optimizer_->step(lr, clip(engine_, {settings_.clip_norm, settings_.clip_value}, gradient_scale()));
     } else if (taken && !fused_) {
       optimizer_->skip_step();
     }
@@ -260,7 +240,10 @@ class Run {
     if (!taken || loss_scale() != scale_before) engine_.forget();
     ++step_;
     result_.skipped += taken ? 0 : 1;
-    if (settings_.local_steps > 0) note_local_step(taken);
+    if (settings_.local_steps > 0) {
+      if (taken) local_.note_step(board_.own_count(), board_.count());
+      if (step_ % settings_.local_steps == 0) average();
+    }
     result_.loss = board_.loss() / board_.count();
     imbalance_sum_ += board_.imbalance();
     const double seconds = seconds_since(begin);
@@ -279,21 +262,10 @@ class Run {
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
-  void note_local_step(bool taken) {
-    if (taken) {
-      own_since_average_ += board_.own_count();
-      all_since_average_ += board_.count();
-    }
-    if (step_ % settings_.local_steps == 0) average();
-  }
+  double waited_in_layers_s() const { return synced_norms_ ? synced_norms_->waited_s() : 0; }
 
-  /// After local steps: ranks count by what they have seen, so that uneven ones, or one without samples, stay right.
   void average() {
-    if (all_since_average_ == 0) return;
-    const double share = own_since_average_ / all_since_average_;
-    engine_.average_weights(share);
-    if (settings_.average_states) optimizer_->average_states(share);
-    own_since_average_ = all_since_average_ = 0;
+    if (optimizer_) local_.take(engine_, *optimizer_, settings_.average_states);
   }
 
   /// Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
@@ -306,7 +278,7 @@ class Run {
 
   bool half_overflows(const data::Batch& batch) {
     // A loss that is no number would be so at any scale.
-    if (!std::isfinite(board_.loss()) || all_finite(&parallel::Bucket::gradients)) return false;
+    if (!std::isfinite(board_.loss()) || all_finite(engine_, &parallel::Bucket::gradients)) return false;
     if (scaler_->exhausted()) {
       give_up(fmt::format("gradients are not finite at a loss scale as low as {}", scaler_->scale()), batch);
     }
@@ -317,7 +289,7 @@ class Run {
     StepFindings findings{step_ + 1, board_.loss() / board_.count(), 0};
     const auto& callbacks = settings_.callbacks;
     if (std::any_of(callbacks.begin(), callbacks.end(), [](const auto& one) { return one->looks_at_gradients(); })) {
-      findings.gradient_norm = gradient_scale() * gradient_norm();
+      findings.gradient_norm = gradient_scale() * gradient_norm(engine_);
     }
     for (const auto& callback : callbacks) {
       const auto [what, why] = callback->judge(findings);
@@ -345,31 +317,13 @@ class Run {
   std::string blame(const std::string& why, const data::Batch& batch) {
     const auto again = [&](int number) {
       double loss = 0;
-      work_through(batch, number, false, [&](const Score& score, bool) { loss += score.loss.item<double>(); });
+      work_.pass(batch, {.shard = number, .step = step_, .loss_scale = loss_scale(), .reduce = false},
+                 [&](const Score& score, bool) { loss += score.loss.item<double>(); });
       return loss;
     };
     return fmt::format("{} in step {} (epoch {}, samples {} to {} of its order); {}", why, step_ + 1, batch.epoch,
                        batch.position, batch.position + batch.global_count - 1,
                        examine({batch, shards_, settings_.exact, gradient_scale(), again}, engine_, group_));
-  }
-
-  bool all_finite(at::Tensor parallel::Bucket::* tensor) const {
-    const at::NoGradGuard no_gradients;
-    const auto& buckets = engine_.buckets().all();
-    return std::all_of(buckets.begin(), buckets.end(), [tensor](const parallel::Bucket& bucket) {
-      constexpr double kLargest = std::numeric_limits<double>::infinity();
-      return std::isfinite((bucket.*tensor).norm(kLargest).item<double>());
-    });
-  }
-
-  void name_unused() const {
-    const auto unused = engine_.unused();
-    if (unused.empty() || group_.rank() != 0) return;
-    constexpr std::size_t kNamed = 10;
-    const auto end = unused.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, unused.size()));
-    log().warn("backward does not reach {} of {} parameters: {}{}; freeze (model.frozen) or remove what is not needed",
-               unused.size(), engine_.parameters().size(), fmt::join(unused.begin(), end, ", "),
-               unused.size() > kNamed ? fmt::format(" and {} more", unused.size() - kNamed) : "");
   }
 
   void make_optimizer() {
@@ -383,33 +337,20 @@ class Run {
         optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
       });
     }
-    if (!resumed_.any()) return;
-    const at::NoGradGuard no_gradients;
-    optimizer_->set_steps(resumed_.facts.value("optimizer_steps", step_));
-    optimizer_->load_states(
-        [this](const parallel::Parameters& states) { load_into(states, resumed_.tensors, kOptimizer); });
+    restore(*optimizer_, resumed_);
     resumed_.tensors.clear();
   }
 
-  Checkpoint snapshot() const {
+  Checkpoint snapshot() {
     const data::Position position = loader_.position();
     Checkpoint now{step_,
                    {{"step", step_},
                     {"epoch", position.epoch},
                     {"sample", position.sample},
-                    {"data", data_facts(data_, settings_.seed)},
-                    {"schedule", schedule_->state()},
-                    {"schedule_name", schedule_->name},
-                    {"optimizer_steps", optimizer_->steps()}},
-                   parallel::parameters_of(task_.model())};
+                    {"data", data_facts(data_, settings_.seed)}},
+                   {}};
+    note(now, task_.model(), *optimizer_, state_);
     note_result(now.facts, result_);
-    if (scaler_) now.facts["loss_scale"] = scaler_->state();
-    for (auto& buffer : parallel::buffers_of(task_.model())) now.tensors.push_back(std::move(buffer));
-    for (auto& [name, tensor] : optimizer_->states()) now.tensors.push_back({kOptimizer + name, tensor});
-    for (const auto& callback : settings_.callbacks) {
-      now.facts["callbacks"][callback->name()] = callback->state();
-      for (auto& [name, tensor] : callback->tensors()) now.tensors.push_back({callback->name() + "/" + name, tensor});
-    }
     return now;
   }
 
@@ -420,7 +361,7 @@ class Run {
     if (!settings_.exact) statistics_.take_from_first_rank();
     average();
     if (settings_.local_steps > 0 && !settings_.average_states) optimizer_->average_states(1.0 / group_.size());
-    if (!all_finite(&parallel::Bucket::weights)) {
+    if (!all_finite(engine_, &parallel::Bucket::weights)) {
       fail(Fault::Data,
            fmt::format("weights are not finite after step {}, so they are not saved; resume from the checkpoint before "
                        "with a lower optimizer.lr, clip_norm or callbacks.guard",
@@ -452,75 +393,16 @@ class Run {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
-      work_through(batch, shard, true, [&](const Score& score, bool last) {
-        board_.add(shard, score);
-        if (!last || shard + 1 < shards_.own.count) return;
-        board_shared_ = board_.share();
-        shared = true;
-      });
+      work_.pass(batch, {.shard = shard, .step = step_, .loss_scale = loss_scale()},
+                 [&](const Score& score, bool last) {
+                   board_.add(shard, score);
+                   if (!last || shard + 1 < shards_.own.count) return;
+                   board_shared_ = board_.share();
+                   shared = true;
+                 });
       if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
     }
     if (!shared) board_shared_ = board_.share();
-  }
-
-  /// Forward and backward of this rank's shard `number`, piece by piece; with the last one its gradients may travel.
-  void work_through(const data::Batch& batch, int number, bool reduce,
-                    const std::function<void(const Score&, bool last)>& note) {
-    const auto [first, last] = shards_.range(batch, number);
-    for (std::int64_t piece = 0; piece < settings_.accumulate; ++piece) {
-      const std::int64_t from = first + (last - first) * piece / settings_.accumulate;
-      const std::int64_t to = first + (last - first) * (piece + 1) / settings_.accumulate;
-      engine_.reduce_in_backward(reduce && piece + 1 == settings_.accumulate);
-      // Where layers meet those of other ranks, even a rank without samples must come.
-      if (from == to && !settings_.sync_batch_norm) continue;
-      parallel::random_key() = {settings_.seed, step_ * settings_.accumulate + piece, shards_.own.first + number};
-      const Score score = score_of(batch, from, to);
-      note(score, piece + 1 == settings_.accumulate);
-      (score.loss / (static_cast<double>(batch.global_count) / loss_scale())).backward();
-    }
-  }
-
-  Score score_of(const data::Batch& batch, std::int64_t first, std::int64_t last) {
-    data::Batch piece = piece_of(batch, first, last);
-    convert_(piece, settings_.precision);
-    move_(piece, device_);
-    const Autocast autocast(settings_.precision, device_.type());
-    return task_.score(piece);
-  }
-
-  data::Batch piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
-    data::Batch piece = part_of(batch, first, last - first);
-    // Kernels may round by where their operands lie, and where a shard lies in the batch depends on the rank.
-    if (settings_.exact) {
-      for (auto& tensor : piece.tensors) tensor = tensor.clone();
-    }
-    return piece;
-  }
-
-  /// By which gradients are to be multiplied, clipping included.
-  double clip_scale(double scale) const {
-    const at::NoGradGuard no_gradients;
-    if (settings_.clip_value > 0) {
-      for (const auto& bucket : engine_.buckets().all()) {
-        at::Tensor gradients = bucket.gradients;
-        gradients.clamp_(-settings_.clip_value / scale, settings_.clip_value / scale);
-      }
-    }
-    if (settings_.clip_norm <= 0) return scale;
-    const double norm = scale * gradient_norm();
-    return scale * std::min(1.0, settings_.clip_norm / (norm + 1e-6));
-  }
-
-  double gradient_norm() const {
-    const at::NoGradGuard no_gradients;
-    double squares = 0;
-    // Not by bucket: which parameters share one may depend on who had samples in the first step.
-    for (const auto& parameter : engine_.parameters()) {
-      const at::Tensor& gradient = parameter.tensor.grad();
-      const auto norm = (gradient.is_sparse() ? gradient._values() : gradient).norm().item<double>();
-      squares += norm * norm;
-    }
-    return std::sqrt(squares);
   }
 
   void end_epoch() {
@@ -544,7 +426,7 @@ class Run {
                     .transforms = data_.evaluation_transforms,
                     .metrics = settings_.metrics},
                    shards_, group_, [this](const data::Batch& batch, std::int64_t first, std::int64_t last) {
-                     return score_of(batch, first, last);
+                     return work_.score(batch, first, last);
                    })};
     task_.model().train();
     for (const auto& callback : settings_.callbacks) callback->after_evaluation();
@@ -566,13 +448,16 @@ class Run {
   c10::Device device_;
   Resumed resumed_;
   parallel::DataParallel engine_;
+  ShardWork work_;
   parallel::RunningStatistics statistics_;
   std::optional<parallel::SyncedBatchNorms> synced_norms_;
   StepBoard board_;
   StopRequest stop_;
   CheckpointSaver saver_;
   data::Loader loader_;
-  std::optional<LossScaler> scaler_;                    // of fp16
+  std::optional<LossScaler> scaler_;  // of fp16
+  RunState state_;
+  LocalAverage local_;
   std::optional<parallel::BucketOptimizer> optimizer_;  // made when the buckets have found their places
   comm::Work board_shared_;
   std::int64_t samples_of_step_ = 0;
@@ -582,9 +467,6 @@ class Run {
   double waited_s_ = 0;          // of that, for other ranks
   double computed_s_ = 0;        // in the last step
   double imbalance_sum_ = 0;     // over steps
-  // Samples, or tokens, of steps on its own: of this rank and of all.
-  double own_since_average_ = 0;
-  double all_since_average_ = 0;
   Clock::time_point begun_;
   RunResult before_;  // the run was resumed
   RunResult result_;

@@ -1,5 +1,7 @@
 #include "lockstep/parallel/layers/batch_norm.h"
 
+#include <chrono>
+
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -39,21 +41,21 @@ struct Moments {
 
 /// Over all ranks, the same bits on each: means and squares of ranks, which lose less than sums of squares do,
 /// combined one after another.
-Moments moments_of(const at::Tensor& input, comm::Communicator& group) {
+Moments moments_of(const at::Tensor& input, SyncedBatchNorms& norms) {
   const at::NoGradGuard no_gradients;
   const std::int64_t channels = input.size(1), row = 1 + 2 * channels;
-  at::Tensor mine = at::zeros({row}, at::kDouble), all = at::empty({group.size() * row}, at::kDouble);
+  at::Tensor mine = at::zeros({row}, at::kDouble), all = at::empty({norms.ranks() * row}, at::kDouble);
   if (input.numel() > 0) {
     const auto [variance, mean] = at::var_mean(input, dims_of(input), /*unbiased=*/false);
     mine[0] = static_cast<double>(input.numel() / channels);
     mine.narrow(0, 1, channels).copy_(mean);
     mine.narrow(0, 1 + channels, channels).copy_(variance);
   }
-  group.all_gather(all, mine, {}, {.name = "batch norm"}).wait();
+  norms.gather(all, mine);
 
   Moments result{0, at::zeros({channels}, at::kDouble), at::zeros({channels}, at::kDouble)};
   auto *mean = result.mean.mutable_data_ptr<double>(), *squares = result.variance.mutable_data_ptr<double>();
-  for (int rank = 0; rank < group.size(); ++rank) {
+  for (int rank = 0; rank < norms.ranks(); ++rank) {
     const double* values = all.const_data_ptr<double>() + rank * row;
     const double count = values[0], together = result.count + count;
     if (count == 0) continue;
@@ -74,10 +76,10 @@ Moments moments_of(const at::Tensor& input, comm::Communicator& group) {
 struct SyncedNorm : torch::autograd::Function<SyncedNorm> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
-                            const at::Tensor& inverse, double count, comm::Communicator* group) {
+                            const at::Tensor& inverse, double count, SyncedBatchNorms* norms) {
     context->save_for_backward({input, weight, mean, inverse});
     context->saved_data["count"] = count;
-    context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);  // outlives backward, see SyncedBatchNorms
+    context->saved_data["norms"] = reinterpret_cast<std::int64_t>(norms);  // outlive backward
     const at::Tensor slope = weight.to(at::kDouble) * inverse;
     return spread(bias.to(at::kDouble) - mean * slope, input).addcmul(input, spread(slope, input));
   }
@@ -87,7 +89,7 @@ struct SyncedNorm : torch::autograd::Function<SyncedNorm> {
     const auto saved = context->get_saved_variables();
     const at::Tensor &input = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3];
     const double count = context->saved_data["count"].toDouble();
-    auto* group = reinterpret_cast<comm::Communicator*>(context->saved_data["group"].toInt());
+    auto* norms = reinterpret_cast<SyncedBatchNorms*>(context->saved_data["norms"].toInt());
 
     const at::Tensor& slopes = slopes_of_output[0];
     const at::Tensor normed = (input - spread(mean, input)) * spread(inverse, input);
@@ -97,7 +99,7 @@ struct SyncedNorm : torch::autograd::Function<SyncedNorm> {
     at::Tensor sums = at::empty({2, weight.numel()}, at::kDouble);
     sums[0].copy_(of_bias);
     sums[1].copy_(of_weight);
-    group->all_reduce_(sums, comm::ReduceOp::Sum, {.name = "batch norm"}).wait();
+    norms->sum_(sums);
     at::Tensor of_input = slopes - spread(sums[0] / count, input);
     of_input.addcmul_(normed, spread(sums[1] / count, input), -1).mul_(spread(weight.to(at::kDouble) * inverse, input));
     return {of_input, of_weight.to(weight.scalar_type()), of_bias.to(weight.scalar_type()), {}, {}, {}, {}};
@@ -121,7 +123,7 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
                                    fmt::join(input.sizes(), ", ")));
   }
   if (is_training()) num_batches_tracked.add_(1);
-  if (is_training() && group_ != nullptr) return synced(input);
+  if (is_training() && over_ranks_ != nullptr) return synced(input);
   if (is_training() && input.numel() == weight.numel()) {
     fail(Fault::Data,
          "a batch norm has one value per channel, of which there is no variance; use larger batches (with exact mode "
@@ -133,7 +135,7 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
 
 at::Tensor BatchNormImpl::synced(const at::Tensor& input) {
   const at::Tensor values = input.to(weight.scalar_type());
-  const Moments moments = moments_of(values, *group_);
+  const Moments moments = moments_of(values, *over_ranks_);
   if (moments.count < 2) {
     fail(Fault::Data,
          fmt::format("a batch norm has {} values per channel on all ranks together, of which there is no variance; use "
@@ -147,7 +149,8 @@ at::Tensor BatchNormImpl::synced(const at::Tensor& input) {
     running_var.lerp_(unbiased.to(running_var.scalar_type()), momentum_);
   }
   const at::Tensor inverse = (moments.variance + epsilon_).rsqrt();
-  return SyncedNorm::apply(values, weight, bias, moments.mean, inverse, moments.count, group_).to(input.scalar_type());
+  return SyncedNorm::apply(values, weight, bias, moments.mean, inverse, moments.count, over_ranks_)
+      .to(input.scalar_type());
 }
 
 SyncedBatchNorms::SyncedBatchNorms(torch::nn::Module& model, comm::Communicator& group) {
@@ -163,11 +166,25 @@ SyncedBatchNorms::SyncedBatchNorms(torch::nn::Module& model, comm::Communicator&
   }
   if (norms_.empty()) fail(Fault::Usage, "sync_batch_norm = true, but the model has no batch norm: leave it out");
   group_ = group.duplicate();
-  for (const auto& norm : norms_) norm->as<BatchNormImpl>()->group_ = group_.get();
+  for (const auto& norm : norms_) norm->as<BatchNormImpl>()->over_ranks_ = this;
 }
 
 SyncedBatchNorms::~SyncedBatchNorms() {
-  for (const auto& norm : norms_) norm->as<BatchNormImpl>()->group_ = nullptr;
+  for (const auto& norm : norms_) norm->as<BatchNormImpl>()->over_ranks_ = nullptr;
+}
+
+void SyncedBatchNorms::gather(at::Tensor& all, const at::Tensor& mine) {
+  wait_for([&] { return group_->all_gather(all, mine, {}, {.name = "batch norm"}); });
+}
+
+void SyncedBatchNorms::sum_(at::Tensor& values) {
+  wait_for([&] { return group_->all_reduce_(values, comm::ReduceOp::Sum, {.name = "batch norm"}); });
+}
+
+void SyncedBatchNorms::wait_for(const std::function<comm::Work()>& collective) {
+  const auto begin = std::chrono::steady_clock::now();
+  collective().wait();  // a small one is done within the call
+  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace lockstep::parallel

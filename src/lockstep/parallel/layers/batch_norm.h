@@ -7,8 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -17,6 +17,8 @@
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep::parallel {
+
+class SyncedBatchNorms;
 
 class BatchNormImpl : public torch::nn::Module {
  public:
@@ -32,7 +34,7 @@ class BatchNormImpl : public torch::nn::Module {
 
   double epsilon_;
   double momentum_;
-  comm::Communicator* group_ = nullptr;
+  SyncedBatchNorms* over_ranks_ = nullptr;
 };
 TORCH_MODULE(BatchNorm);
 
@@ -45,10 +47,20 @@ class SyncedBatchNorms {
   SyncedBatchNorms(const SyncedBatchNorms&) = delete;
   SyncedBatchNorms& operator=(const SyncedBatchNorms&) = delete;
 
+  int ranks() const noexcept { return group_->size(); }
+  // Of a forward or a backward, by the thread that does it.
+  void gather(at::Tensor& all, const at::Tensor& mine);
+  void sum_(at::Tensor& values);
+  /// Seconds that forwards and backwards have waited for other ranks.
+  double waited_s() const noexcept { return waited_s_; }
+
  private:
+  void wait_for(const std::function<comm::Work()>& collective);
+
   // Of its own: where its collectives come among those of gradients depends on backward.
   std::unique_ptr<comm::Communicator> group_;
   std::vector<std::shared_ptr<torch::nn::Module>> norms_;
+  double waited_s_ = 0;
 };
 
 }  // namespace lockstep::parallel

@@ -1,4 +1,6 @@
+#include <chrono>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -221,6 +223,19 @@ TEST_P(SyncedEverywhere, BatchNormIsThatOfOneProcess) {
     alone->eval();
     const bool same = group.rank() > 0 || near(mine(images()), alone(images()));
     EXPECT_TRUE(same);
+  });
+}
+
+TEST(SyncedBatchNorms, TellHowLongTheyWaited) {
+  comm::testing::on_ranks({2}, [](comm::Communicator& group) {
+    Normed normed;
+    const SyncedBatchNorms synced(*normed, group);
+    const auto output = normed(images());
+    const double before = synced.waited_s();
+    EXPECT_GT(before, 0);
+    if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    output.sum().backward();
+    EXPECT_GT(synced.waited_s() - before, group.rank() == 0 ? 0.1 : 0.0);
   });
 }
 

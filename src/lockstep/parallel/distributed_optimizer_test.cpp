@@ -1,0 +1,95 @@
+// A loop of one's own on several ranks does what it does on one with the whole batch.
+#include "lockstep/parallel/distributed_optimizer.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+
+#include "lockstep/comm/on_ranks.h"
+
+namespace lockstep::parallel {
+namespace {
+
+constexpr std::int64_t kSamples = 12;
+
+torch::nn::Linear layer(int seed) {
+  torch::nn::Linear result(5, 3);
+  torch::NoGradGuard no_gradients;
+  for (auto& parameter : result->parameters()) {
+    parameter.copy_((torch::arange(parameter.numel()) + seed).cos().view_as(parameter));
+  }
+  result->to(torch::kDouble);
+  return result;
+}
+
+torch::Tensor loss_of(torch::nn::Linear& model, std::int64_t first, std::int64_t last) {
+  const auto inputs = torch::arange(kSamples * 5, torch::kDouble).sin().view({kSamples, 5});
+  return model(inputs.slice(0, first, last)).square().mean();
+}
+
+/// Three steps of a momentum SGD, by one process.
+torch::nn::Linear trained_alone() {
+  auto model = layer(0);
+  torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+  for (int step = 0; step < 3; ++step) {
+    sgd.zero_grad();
+    loss_of(model, 0, kSamples).backward();
+    sgd.step();
+  }
+  return model;
+}
+
+double difference(const torch::nn::Linear& one, const torch::nn::Linear& other) {
+  return std::max((one->weight - other->weight).abs().max().item<double>(),
+                  (one->bias - other->bias).abs().max().item<double>());
+}
+
+class OwnLoop : public testing::TestWithParam<comm::testing::Ranks> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, OwnLoop, testing::ValuesIn(comm::testing::cases()));
+
+TEST_P(OwnLoop, IsThatOfOneProcess) {
+  const auto alone = trained_alone();
+  for (const std::int64_t backwards : {1, 2}) {
+    comm::testing::on_ranks(GetParam(), [&](comm::Communicator& group) {
+      const std::int64_t share = kSamples / group.size();
+      if (share * group.size() != kSamples || share % backwards != 0) return;
+      auto model = layer(group.rank());  // becomes that of rank 0
+      torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+      DistributedOptimizer optimizer(sgd, group);
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        for (std::int64_t piece = 0; piece < backwards; ++piece) {
+          optimizer.reduce_in_backward(piece + 1 == backwards);
+          const std::int64_t first = group.rank() * share + piece * share / backwards;
+          (loss_of(model, first, first + share / backwards) / backwards).backward();
+        }
+        optimizer.step();
+      }
+      EXPECT_LT(difference(model, alone), 1e-14);
+    });
+  }
+}
+
+TEST(OwnLoop, SendsGradientsByAWire) {
+  const auto alone = trained_alone();
+  Config recipe;
+  recipe.set("wire.name=bf16");
+  comm::testing::on_ranks({4}, [&](comm::Communicator& group) {
+    const std::int64_t share = kSamples / group.size();
+    auto model = layer(0);
+    torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+    DistributedOptimizer optimizer(sgd, group, make_wire(recipe, "wire"));
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      loss_of(model, group.rank() * share, (group.rank() + 1) * share).backward();
+      optimizer.step();
+    }
+    const double off = difference(model, alone);
+    EXPECT_LT(off, 1e-2);
+    EXPECT_GT(off, 1e-8) << "nothing was rounded";
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::parallel

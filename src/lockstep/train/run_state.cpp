@@ -1,0 +1,74 @@
+#include "lockstep/train/run_state.h"
+
+#include <string>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/core/log.h"
+#include "lockstep/parallel/broadcast.h"
+#include "lockstep/parallel/module_parameters.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char kOptimizer[] = "optimizer/";
+std::string prefix_of(const Callback& callback) { return callback.name() + "/"; }
+
+void add(parallel::Parameters& all, const std::string& prefix, parallel::Parameters some) {
+  for (auto& [name, tensor] : some) all.push_back({prefix + name, std::move(tensor)});
+}
+
+/// What another one remembered means nothing to this one.
+void restore(Schedule& schedule, const Resumed& resumed, bool speaks) {
+  const auto before = resumed.facts.value("schedule_name", schedule.name);
+  if (before == schedule.name) {
+    schedule.set_state(resumed.facts.at("schedule").get<std::string>());
+  } else if (speaks) {
+    log().warn("the checkpoint is of a run with schedule.name = \"{}\", now it is \"{}\", which begins anew", before,
+               schedule.name);
+  }
+}
+
+void restore(Callback& callback, const Resumed& resumed, comm::Communicator& group) {
+  const auto states = resumed.facts.value("callbacks", nlohmann::json());
+  if (!states.contains(callback.name())) return;
+  callback.set_state(states.at(callback.name()));
+  const at::NoGradGuard no_gradients;
+  if (group.rank() == 0) load_into(callback.tensors(), resumed.tensors, prefix_of(callback));
+  parallel::broadcast_(callback.tensors(), group, 0, "callback");
+}
+
+}  // namespace
+
+void note(Checkpoint& checkpoint, const torch::nn::Module& model, const parallel::BucketOptimizer& optimizer,
+          const RunState& state) {
+  auto& [step, facts, tensors] = checkpoint;
+  add(tensors, "", parallel::parameters_of(model));
+  add(tensors, "", parallel::buffers_of(model));
+  facts["optimizer_steps"] = optimizer.steps();
+  add(tensors, kOptimizer, optimizer.states());
+  facts["schedule_name"] = state.schedule.name;
+  facts["schedule"] = state.schedule.state();
+  if (state.scaler) facts["loss_scale"] = state.scaler->state();
+  for (const auto& callback : state.callbacks) {
+    facts["callbacks"][callback->name()] = callback->state();
+    add(tensors, prefix_of(*callback), callback->tensors());
+  }
+}
+
+void restore(const RunState& state, const Resumed& resumed, comm::Communicator& group) {
+  if (!resumed.any()) return;
+  restore(state.schedule, resumed, group.rank() == 0);
+  if (state.scaler && resumed.facts.contains("loss_scale")) state.scaler->set_state(resumed.facts.at("loss_scale"));
+  for (const auto& callback : state.callbacks) restore(*callback, resumed, group);
+}
+
+void restore(parallel::BucketOptimizer& optimizer, const Resumed& resumed) {
+  if (!resumed.any()) return;
+  const at::NoGradGuard no_gradients;
+  optimizer.set_steps(resumed.facts.value("optimizer_steps", resumed.step()));
+  optimizer.load_states([&](const parallel::Parameters& states) { load_into(states, resumed.tensors, kOptimizer); });
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,50 @@
+#include "lockstep/train/shard_work.h"
+
+#include <ATen/TensorOperators.h>
+
+#include "lockstep/parallel/random_key.h"
+#include "lockstep/train/device.h"
+#include "lockstep/train/precision.h"
+
+namespace lockstep::train {
+
+ShardWork::ShardWork(const TrainerSettings& settings, const Shards& shards, c10::Device device, Task& task,
+                     parallel::DataParallel& engine)
+    : settings_(settings), shards_(shards), device_(device), task_(task), engine_(engine) {}
+
+void ShardWork::pass(const data::Batch& batch, const Pass& pass,
+                     const std::function<void(const Score&, bool last)>& note) {
+  const auto [first, last] = shards_.range(batch, pass.shard);
+  const std::int64_t pieces = settings_.accumulate;
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    const std::int64_t from = first + (last - first) * piece / pieces;
+    const std::int64_t to = first + (last - first) * (piece + 1) / pieces;
+    const bool last_piece = piece + 1 == pieces;
+    engine_.reduce_in_backward(pass.reduce && last_piece);
+    // Where layers meet those of other ranks, even a rank without samples must come.
+    if (from == to && !settings_.sync_batch_norm) continue;
+    parallel::random_key() = {settings_.seed, pass.step * pieces + piece, shards_.own.first + pass.shard};
+    const Score found = score(batch, from, to);
+    note(found, last_piece);
+    (found.loss / (static_cast<double>(batch.global_count) / pass.loss_scale)).backward();
+  }
+}
+
+Score ShardWork::score(const data::Batch& batch, std::int64_t first, std::int64_t last) {
+  data::Batch piece = piece_of(batch, first, last);
+  convert_(piece, settings_.precision);
+  move_(piece, device_);
+  const Autocast autocast(settings_.precision, device_.type());
+  return task_.score(piece);
+}
+
+data::Batch ShardWork::piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
+  data::Batch piece = part_of(batch, first, last - first);
+  // Kernels may round by where their operands lie, and where a shard lies in the batch depends on the rank.
+  if (settings_.exact) {
+    for (auto& tensor : piece.tensors) tensor = tensor.clone();
+  }
+  return piece;
+}
+
+}  // namespace lockstep::train
