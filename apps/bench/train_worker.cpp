@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/core/config.h"
+#include "lockstep/core/error.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/trainer.h"
 
@@ -65,9 +66,12 @@ void run(const Options& options, comm::Communicator& world) {
   const std::int64_t steps = options.warm_up + options.steps, batch = one.batch * group.size();
   // No epoch ends: what is done then is no part of a step.
   const auto set = data_of(one, batch * (steps + 1));
+  for (const auto& setting : options.settings) recipe.set(setting);
+  for (const char* key : {"steps", "epochs", "batch", "batch_per_rank"}) {
+    if (recipe.has(key)) fail(Fault::Usage, fmt::format("--set {}: what is compared has it fixed", key));
+  }
   recipe.set(fmt::format("steps={}", steps));
   recipe.set(fmt::format("batch={}", batch));
-  for (const auto& setting : options.settings) recipe.set(setting);
   auto run = train::make_run(recipe, group, {.train = set, .order = "sequential"});
   train::Trainer trainer(group, run.settings);
   const auto clock = std::make_shared<StepClock>(alone ? &world : nullptr);

@@ -120,7 +120,7 @@ void start_once() {
 void run(Options& options) {
   start_once();
   if (options.resume && options.name.empty()) fail(Fault::Usage, "--resume goes on with the run that --name names");
-  if (options.resume && std::filesystem::exists(std::filesystem::path(options.train.runs) / options.name)) {
+  if (options.resume && train::RunFolder::exists(options.train.runs, options.name)) {
     return resume_training(options.train, options.name);
   }
   const Config recipe = settled(Config::from_file(options.recipe), options.train.assignments);

@@ -11,6 +11,7 @@
 #include "lockstep/comm/runtime.h"
 #include "lockstep/comm/thread_ranks.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/log.h"
 #include "lockstep/train/event_observer.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/run_folder.h"
@@ -44,7 +45,7 @@ nlohmann::json json_of_result(const train::RunResult& result, const std::string&
 }
 
 /// New settings of a resumed run are kept once a step has gone well with them: a typo would be in the way of
-/// everyone who resumes it later.
+/// everyone who resumes it later. On a full disk they may be kept after a later step.
 class KeepRecipe final : public train::Observer {
  public:
   KeepRecipe(train::RunFolder& folder, const Config& recipe) : folder_(folder), recipe_(recipe) {}
@@ -53,12 +54,19 @@ class KeepRecipe final : public train::Observer {
 
  private:
   void keep() {
-    if (!std::exchange(kept_, true)) folder_.go_on(recipe_);
+    if (kept_) return;
+    try {
+      folder_.go_on(recipe_);
+      kept_ = true;
+    } catch (const Error& error) {
+      if (!std::exchange(warned_, true)) log().warn("run.json stays as it was for now: {}", error.what());
+    }
   }
 
   train::RunFolder& folder_;
   const Config& recipe_;
   bool kept_ = false;
+  bool warned_ = false;
 };
 
 /// In the recipe's terms: of its optimizer.lr, which may be multiplied by the number of ranks.

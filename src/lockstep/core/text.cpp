@@ -140,6 +140,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return result;
 }
 
+std::string list_some(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return join(names, ", ");
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(most));
+  return join(first, ", ") + ", … (" + std::to_string(names.size()) + " in all)";
+}
+
 std::int64_t parse_integer(std::string_view what, std::string_view text, std::int64_t lowest, std::int64_t highest) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();

@@ -4,6 +4,7 @@
 // nearest name to a mistyped one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ std::string format_seconds(double seconds);
 /// Empty parts are kept; an empty text has no parts.
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// For messages: "a, b, … (17 in all)" of the first `most` of many names, else all of them.
+std::string list_some(const std::vector<std::string>& names, std::size_t most);
 
 /// A whole number between `lowest` and `highest`; anything else is an Error naming `what`.
 std::int64_t parse_integer(std::string_view what, std::string_view text, std::int64_t lowest, std::int64_t highest);

@@ -82,7 +82,7 @@ WrittenFile write_safetensors(const std::string& path, const parallel::Parameter
   return {sizeof length + length + end, hasher.hex()};
 }
 
-Safetensors::Safetensors(const std::string& path) : file_(data::map_file(path)) {
+Safetensors::Safetensors(const std::string& path) : file_(data::open_file(path)) {
   data::Scratch scratch;
   const std::uint64_t size = file_->size();
   if (size < kLengthBytes) fail(Fault::Data, fmt::format("{}: {} bytes are no safetensors file", path, size));
@@ -107,7 +107,6 @@ Safetensors::Safetensors(const std::string& path) : file_(data::map_file(path)) 
 void Safetensors::parse(data::Bytes head, std::uint64_t first) {
   const auto json = nlohmann::ordered_json::parse(data::as_text(head));
   if (!json.is_object()) fail(Fault::Data, "the head is no JSON object");
-  std::uint64_t end = 0;  // of the values so far; they follow each other without a gap
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
   for (const auto& [name, value] : json.items()) {
     if (name == kFacts) {
@@ -129,15 +128,18 @@ void Safetensors::parse(data::Bytes head, std::uint64_t first) {
                        entry.bytes, values, first));
     }
     entry.begin = first + offsets[0];
-    end = std::max(end, offsets[1]);
     ranges.emplace_back(offsets[0], offsets[1]);
     names_.push_back(name);
-    if (!entries_.emplace(name, std::move(entry)).second)
-      fail(Fault::Data, fmt::format("'{}' stands there twice", name));
+    entries_.emplace(name, std::move(entry));
   }
   std::sort(ranges.begin(), ranges.end());
-  for (std::size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].first < ranges[i - 1].second) fail(Fault::Data, "two tensors lie over each other");
+  std::uint64_t end = 0;  // of the values so far
+  for (const auto& [begin, its_end] : ranges) {
+    if (begin != end) {
+      fail(Fault::Data, fmt::format("values {} byte {} behind byte {}",
+                                    begin < end ? "lie over each other at" : "leave a gap before", begin, first));
+    }
+    end = its_end;
   }
   if (end != file_->size() - first) {
     fail(Fault::Data, fmt::format("{} bytes of values, and {} are behind byte {}", end, file_->size() - first, first));

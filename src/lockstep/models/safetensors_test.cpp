@@ -75,6 +75,10 @@ TEST_F(SafetensorsFile, RefusesWhatItIsNot) {
       {"[]", ""},
       {"{", ""},
       {R"({"a": 3})", ""},
+      {R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+           "b": {"dtype": "U8", "shape": [1], "data_offsets": [2, 3]}})",
+       "abc"},  // a gap
+      {R"({"a": {"dtype": "U8", "shape": [2], "data_offsets": [1, 3]}})", "abc"},
       {R"({"a": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}})", "abcd"},
       {R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}})", "abcd"},  // too few bytes
       {R"({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}})", "abcd"},

@@ -32,13 +32,7 @@ std::string prefix_of(const parallel::Parameters& wanted, const Safetensors& fil
   return "";
 }
 
-/// The first few, and how many there are.
-std::string list(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 10;
-  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
-  return fmt::format("{}{}", fmt::join(names.begin(), end, ", "),
-                     names.size() > kShown ? fmt::format(", … ({} in all)", names.size()) : "");
-}
+std::string list(const std::vector<std::string>& names) { return list_some(names, 10); }
 
 void check_patterns(const std::string& key, const std::vector<std::string>& patterns,
                     const std::vector<std::string>& names) {

@@ -37,11 +37,10 @@ void for_each_slice(const std::vector<comm::Slice>& slices, const at::Tensor& wh
 }  // namespace
 
 BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, const Parameters& parameters,
-                                 const Buckets& buckets, std::vector<ParameterGroup> groups, comm::Communicator& ranks,
-                                 Of elements)
+                                 const Buckets& buckets, const std::vector<ParameterGroup>& groups,
+                                 comm::Communicator& ranks, Of elements)
     : optimizer_(std::move(optimizer)),
       buckets_(buckets),
-      groups_(std::move(groups)),
       state_names_(optimizer_->states()),
       ranks_(ranks),
       sharded_(elements == Of::OwnRank && ranks.size() > 1) {
@@ -55,46 +54,54 @@ BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, con
     }
   }
   for (const auto& parameter : parameters) parameter_names_.push_back(parameter.name);
-  cut(parameters);
+  cut(parameters, paces_of(parameters, groups));
 }
 
-void BucketOptimizer::cut(const Parameters& parameters) {
-  std::vector<std::size_t> group_of(parameters.size());
-  for (std::size_t group = 1; group < groups_.size(); ++group) {
-    for (const auto& pattern : groups_[group].patterns) {
-      bool any = false;
-      for (std::size_t number = 0; number < parameters.size(); ++number) {
-        if (!fits(pattern, parameters[number].name)) continue;
-        group_of[number] = group;
-        any = true;
+std::vector<BucketOptimizer::Pace> BucketOptimizer::paces_of(const Parameters& parameters,
+                                                             const std::vector<ParameterGroup>& groups) {
+  std::vector<Pace> paces(parameters.size());
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const auto& [patterns, lr_factor, weight_decay] = groups[group];
+    for (std::size_t number = 0; number < parameters.size(); ++number) {
+      if (group > 0 && !fits_any(patterns, parameters[number].name)) continue;
+      paces[number].lr_factor = lr_factor.value_or(paces[number].lr_factor);
+      paces[number].weight_decay = weight_decay.value_or(paces[number].weight_decay);
+    }
+    for (const auto& pattern : patterns) {
+      if (std::none_of(parameters.begin(), parameters.end(),
+                       [&](const auto& parameter) { return fits(pattern, parameter.name); })) {
+        fail(Fault::Usage, fmt::format("no parameter of the model has a name like '{}'", pattern));
       }
-      if (!any) fail(Fault::Usage, fmt::format("no parameter of the model has a name like '{}'", pattern));
     }
   }
+  return paces;
+}
+
+void BucketOptimizer::cut(const Parameters& parameters, const std::vector<Pace>& paces) {
   for (const auto& bucket : buckets_.all()) {
     auto& stretches = stretches_.emplace_back();
     for (const std::size_t number : bucket.parameters) {
       const Place& place = buckets_.place(number);
-      if (buckets_.sparse(number)) check_sparse(parameters[number], groups_[group_of[number]]);
-      const bool same = optimizer_->elementwise() && !stretches.empty() && stretches.back().group == group_of[number];
+      if (buckets_.sparse(number)) check_sparse(parameters[number], paces[number]);
+      const bool same = optimizer_->elementwise() && !stretches.empty() && stretches.back().pace == paces[number];
       // Over the zeros between two parameters an optimiser may well walk.
       if (same) {
         stretches.back().count = place.first + place.count - stretches.back().first;
       } else {
-        stretches.push_back({group_of[number], place.first, place.count});
+        stretches.push_back({paces[number], place.first, place.count});
       }
     }
   }
 }
 
-void BucketOptimizer::check_sparse(const Parameter& parameter, const ParameterGroup& group) const {
+void BucketOptimizer::check_sparse(const Parameter& parameter, const Pace& pace) const {
   if (!optimizer_->sparse()) {
     fail(Fault::Usage, fmt::format("'{}' has sparse gradients, and this optimizer steps all weights or none: use sgd "
                                    "without momentum, adagrad, adam or adamw, or a dense embedding "
                                    "(model.sparse_embedding = false)",
                                    parameter.name));
   }
-  if (group.weight_decay != 0) {
+  if (pace.weight_decay != 0) {
     fail(Fault::Usage,
          fmt::format("'{0}' has sparse gradients, so most of it would not decay: set optimizer.no_decay = "
                      "[\"{0}\"], or use a dense embedding (model.sparse_embedding = false)",
@@ -150,8 +157,7 @@ void BucketOptimizer::step_part(std::size_t bucket, std::int64_t first, std::int
         to - from};
     std::transform(states_[bucket].begin(), states_[bucket].end(), run.states.begin(),
                    [&](const at::Tensor& state) { return element(state, state_origin + from); });
-    const ParameterGroup& group = groups_[stretch.group];
-    optimizer_->step(run, {steps_, lr_ * group.lr_factor, group.weight_decay, gradient_scale});
+    optimizer_->step(run, {steps_, lr_ * stretch.pace.lr_factor, stretch.pace.weight_decay, gradient_scale});
   }
 }
 

@@ -1,13 +1,14 @@
 // lockstep/parallel/bucket_optimizer.h
 //
 // Steps an Optimizer over buckets, with what it remembers beside them, and settings by
-// groups of parameters: a group is chosen by the pattern of its names, the last that fits.
-// Of a group of ranks each may keep and step its own elements only.
+// groups of parameters, which are chosen by patterns of their names. Of a group of ranks each may keep
+// and step its own elements only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,12 @@
 
 namespace lockstep::parallel {
 
-/// Parameters whose names fit one of the patterns ("*" is anything) learn otherwise than the rest.
+/// Parameters whose names fit one of the patterns ("*" is anything) learn otherwise than the rest. Of several groups
+/// that fit, the last that says something of the one or the other counts.
 struct ParameterGroup {
   std::vector<std::string> patterns;
-  double lr_factor = 1;
-  double weight_decay = 0;
+  std::optional<double> lr_factor = {};
+  std::optional<double> weight_decay = {};
 };
 
 class BucketOptimizer {
@@ -31,9 +33,9 @@ class BucketOptimizer {
   /// Whose elements this one steps.
   enum class Of : std::uint8_t { AllRanks, OwnRank };
 
-  /// The first of `groups` is that of all parameters that no other names.
+  /// The first of `groups` is that of all parameters.
   BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, const Parameters& parameters, const Buckets& buckets,
-                  std::vector<ParameterGroup> groups, comm::Communicator& ranks, Of elements = Of::AllRanks);
+                  const std::vector<ParameterGroup>& groups, comm::Communicator& ranks, Of elements = Of::AllRanks);
 
   /// `gradient_scale` multiplies every gradient first.
   void step(double lr, double gradient_scale);
@@ -56,20 +58,25 @@ class BucketOptimizer {
   void average_states(double share);
 
  private:
-  /// Neighbours of one group in a bucket.
+  struct Pace {
+    double lr_factor = 1;
+    double weight_decay = 0;
+    bool operator==(const Pace&) const = default;
+  };
+  /// Neighbours in a bucket that learn alike.
   struct Stretch {
-    std::size_t group;
+    Pace pace;
     std::int64_t first;
     std::int64_t count;
   };
-  void cut(const Parameters& parameters);
+  static std::vector<Pace> paces_of(const Parameters& parameters, const std::vector<ParameterGroup>& groups);
+  void cut(const Parameters& parameters, const std::vector<Pace>& paces);
   /// A state of a whole bucket as tensors of its parameters.
   void add_views(Parameters& views, std::size_t bucket, std::size_t number, const at::Tensor& whole) const;
-  void check_sparse(const Parameter& parameter, const ParameterGroup& group) const;
+  void check_sparse(const Parameter& parameter, const Pace& pace) const;
 
   std::shared_ptr<const Optimizer> optimizer_;
   const Buckets& buckets_;
-  std::vector<ParameterGroup> groups_;
   std::vector<std::string> state_names_;
   std::vector<std::string> parameter_names_;
   comm::Communicator& ranks_;

@@ -21,6 +21,11 @@ double not_negative(const Config& recipe, const std::string& key, double fallbac
   return within(value >= 0 && std::isfinite(value), key, value, "a number from 0 on");
 }
 
+double positive(const Config& recipe, const std::string& key, double fallback) {
+  const double value = recipe.get(key, fallback);
+  return within(value > 0 && std::isfinite(value), key, value, "a number above 0");
+}
+
 double share(const Config& recipe, const std::string& key, double fallback) {
   const double value = recipe.get(key, fallback);
   return within(value >= 0 && value <= 1, key, value, "a share from 0 to 1");

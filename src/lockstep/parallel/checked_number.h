@@ -11,6 +11,8 @@ namespace lockstep::parallel {
 
 /// From 0 on, and finite.
 double not_negative(const Config& recipe, const std::string& key, double fallback);
+/// Above 0, and finite.
+double positive(const Config& recipe, const std::string& key, double fallback);
 /// From 0 to 1.
 double share(const Config& recipe, const std::string& key, double fallback);
 /// From 0 to below 1.

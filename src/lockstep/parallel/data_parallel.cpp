@@ -8,6 +8,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/sparse_coo_tensor.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -126,10 +127,6 @@ class DataParallel::Engine {
     } else {
       for (std::size_t bucket = 0; bucket < buckets_.all().size(); ++bucket) buckets_.gradients_to_device(bucket);
     }
-    unused_.clear();
-    for (std::size_t number = 0; number < parameters_.size(); ++number) {
-      if (arrivals_of_[number] == 0) unused_.push_back(parameters_[number].name);
-    }
     sum_sparse();
     start_step();
   }
@@ -146,9 +143,7 @@ class DataParallel::Engine {
     }
     sums_.clear();
     rebuild();
-    for (std::size_t number = 0; number < expected_.size(); ++number) {
-      expected_[number] = std::max(arrivals_of_[number], 1);
-    }
+    learn_uses();
     laid_out_ = true;
     return true;
   }
@@ -386,6 +381,17 @@ class DataParallel::Engine {
     Buckets again(parameters_, order, options_.buckets, group_, options_.sparse);
     move_into(again);
     buckets_ = std::move(again);
+  }
+
+  /// A rank that had no samples has seen no arrivals.
+  void learn_uses() {
+    at::Tensor most = at::tensor(arrivals_of_, at::kInt);
+    group_.all_reduce_(most, comm::ReduceOp::Max, {.name = "arrivals"}).wait();
+    for (std::size_t number = 0; number < expected_.size(); ++number) {
+      const int arrivals = most.const_data_ptr<int>()[number];
+      expected_[number] = std::max(arrivals, 1);
+      if (arrivals == 0) unused_.push_back(parameters_[number].name);
+    }
   }
 
   comm::Communicator& group_;

@@ -78,7 +78,7 @@ class DataParallel {
   const Buckets& buckets() const noexcept;
   /// Those that are trained, in the model's order.
   const Parameters& parameters() const noexcept;
-  /// Of the last step, on this rank: names of parameters that backward did not reach.
+  /// Names of parameters that backward reached on no rank in the first step.
   std::vector<std::string> unused() const;
 
   /// Fault::Comm naming the ranks whose weights are not those of most. A collective.

@@ -116,9 +116,10 @@ TEST_P(EveryGroup, WaitsForEveryUseOfALayer) {
     DataParallel engine({{"weight", layer->weight}}, group);
     for (int step = 0; step < 3; ++step) {
       engine.drop_gradients();
-      backward_of_uses(2);
+      // In the first step most ranks have no samples, and do not see how often it is used.
+      if (step > 0 || group.rank() == 0) backward_of_uses(2);
       engine.finish();
-      EXPECT_TRUE(torch::allclose(layer->weight.grad(), group.size() * once, 1e-12)) << step;
+      EXPECT_TRUE(torch::allclose(layer->weight.grad(), (step == 0 ? 1 : group.size()) * once, 1e-12)) << step;
     }
     engine.drop_gradients();
     try {
@@ -213,18 +214,18 @@ TEST_P(EveryGroup, KnowsWhatBackwardDidNotReach) {
   on_ranks(GetParam(), [](Communicator& group) {
     Net net = make_net();
     DataParallel engine(parameters_of(*net), group);
-    backward(net, rows_of(group));
+    // A rank without samples takes part nevertheless, and learns from the others what there is to come.
+    if (group.rank() == 0) backward(net, inputs());
     engine.finish();
+    expect_wanted(net);
     const std::vector<std::string> never = {"unused.weight", "unused.bias"};
     EXPECT_EQ(engine.unused(), never);
     EXPECT_EQ(net->unused->weight.grad().abs().sum().item<double>(), 0);
 
-    // A rank without samples takes part nevertheless.
     engine.drop_gradients();
-    if (group.rank() == 0) backward(net, inputs());
+    backward(net, rows_of(group));
     engine.finish();
     expect_wanted(net);
-    EXPECT_EQ(engine.unused().size(), group.rank() == 0 ? 2U : engine.parameters().size());
   });
 }
 

@@ -35,21 +35,26 @@ class DistributedOptimizer::State {
 
   DataParallel& engine() noexcept { return engine_; }
 
-  void step() {
+  void finish() {
+    if (std::exchange(finished_, true)) return;
     engine_.finish();
-    if (divisor_ > 1) divide();
-    optimizer_.step();
-  }
-
- private:
-  void divide() {
+    if (divisor_ == 1) return;
     const at::NoGradGuard no_gradients;
     for (const auto& parameter : engine_.parameters()) parameter.tensor.mutable_grad().div_(divisor_);
   }
 
+  void step() {
+    finish();
+    optimizer_.step();
+    engine_.reduce_in_backward(true);
+    finished_ = false;
+  }
+
+ private:
   torch::optim::Optimizer& optimizer_;
   int divisor_;  // wires sum
   DataParallel engine_;
+  bool finished_ = false;
 };
 
 void broadcast_(torch::nn::Module& model, comm::Communicator& group, int root) {
@@ -65,9 +70,8 @@ void DistributedOptimizer::zero_grad() { state_->engine().drop_gradients(); }
 
 void DistributedOptimizer::reduce_in_backward(bool last) { state_->engine().reduce_in_backward(last); }
 
-void DistributedOptimizer::step() {
-  state_->step();
-  reduce_in_backward(true);
-}
+void DistributedOptimizer::finish() { state_->finish(); }
+
+void DistributedOptimizer::step() { state_->step(); }
 
 }  // namespace lockstep::parallel

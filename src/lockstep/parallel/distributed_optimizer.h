@@ -8,8 +8,9 @@
 //   torch::optim::SGD sgd(model->parameters(), 0.01 * runtime.size());
 //   parallel::DistributedOptimizer optimizer(sgd, runtime.world());
 //
-// then zero_grad(), backward() and step() as ever. Several backwards make a step if all but the
-// last come after reduce_in_backward(false).
+// then zero_grad(), backward() and step() as ever. From backward on gradients are on their way: who clips
+// or logs them calls finish() first. Several backwards make a step if all but the last come
+// after reduce_in_backward(false).
 #pragma once
 
 #include <memory>
@@ -42,7 +43,9 @@ class DistributedOptimizer {
   void zero_grad();
   /// Whether the next backward is the last before step(). Without it gradients are only added up on this rank.
   void reduce_in_backward(bool last);
-  /// Waits for the gradients of all ranks, then steps. The next backward is one alone again.
+  /// Waits until parameter.grad() is the mean over all ranks, which step() then takes as it is. A collective.
+  void finish();
+  /// Calls finish(), unless that was done, then steps. The next backward is one alone again.
   void step();
 
  private:

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
@@ -69,6 +70,33 @@ TEST_P(OwnLoop, IsThatOfOneProcess) {
       EXPECT_LT(difference(model, alone), 1e-14);
     });
   }
+}
+
+TEST_P(OwnLoop, MayClipGradients) {
+  constexpr double kNorm = 0.01;
+  auto alone = layer(0);
+  torch::optim::SGD sgd_alone(alone->parameters(), 0.05);
+  for (int step = 0; step < 3; ++step) {
+    sgd_alone.zero_grad();
+    loss_of(alone, 0, kSamples).backward();
+    torch::nn::utils::clip_grad_norm_(alone->parameters(), kNorm);
+    sgd_alone.step();
+  }
+  comm::testing::on_ranks(GetParam(), [&](comm::Communicator& group) {
+    const std::int64_t share = kSamples / group.size();
+    if (share * group.size() != kSamples) return;
+    auto model = layer(0);
+    torch::optim::SGD sgd(model->parameters(), 0.05);
+    DistributedOptimizer optimizer(sgd, group);
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      loss_of(model, group.rank() * share, (group.rank() + 1) * share).backward();
+      optimizer.finish();
+      torch::nn::utils::clip_grad_norm_(model->parameters(), kNorm);
+      optimizer.step();
+    }
+    EXPECT_LT(difference(model, alone), 1e-14);
+  });
 }
 
 TEST(OwnLoop, SendsGradientsByAWire) {

@@ -21,7 +21,7 @@
 
 namespace lockstep::parallel {
 
-inline constexpr std::size_t kMostStates = 3;
+inline constexpr std::size_t kMostStates = 2;
 
 /// Consecutive elements of one type.
 struct ElementRun {
@@ -51,7 +51,7 @@ class Optimizer {
   virtual void step(const ElementRun& run, const StepSettings& settings) const = 0;
 };
 
-/// `settings` is the table `key` of a recipe, of which it reads what is its own.
+/// The table `key` of the recipe holds its settings, of which it reads what is its own.
 using OptimizerRegistry = Registry<std::unique_ptr<Optimizer>(const Config& recipe, const std::string& key)>;
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const Config& recipe, const std::string& key);

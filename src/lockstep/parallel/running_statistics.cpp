@@ -35,10 +35,11 @@ void RunningStatistics::go_back() {
   for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].tensor.copy_(before_[i]);
 }
 
-void RunningStatistics::end_shard(int number, int count) {
+void RunningStatistics::end_shard(int number, int count, bool had_samples) {
   if (buffers_.empty()) return;
   const at::NoGradGuard no_gradients;
   sum_ = gathered();
+  if (!had_samples) sum_.zero_();
   tree_.fold_(sum_, static_cast<std::uint32_t>(number));
   if (number + 1 < count) tree_.keep(sum_, static_cast<std::uint32_t>(number));
 }

@@ -20,6 +20,10 @@ void BestSteps::recall(const std::vector<Evaluation>& evaluations) {
   }
 }
 
+void BestSteps::forget_all_but(const std::vector<std::int64_t>& steps) {
+  std::erase_if(costs_, [&](const auto& cost) { return !std::binary_search(steps.begin(), steps.end(), cost.first); });
+}
+
 std::vector<std::int64_t> BestSteps::best(std::int64_t count) const {
   std::vector<std::int64_t> all;
   for (const auto& [step, cost] : costs_) all.push_back(step);

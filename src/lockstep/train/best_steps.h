@@ -22,6 +22,8 @@ class BestSteps {
   /// Validations of before a restart; those without that figure count for nothing.
   void recall(const std::vector<Evaluation>& evaluations);
   void forget(std::int64_t step) { costs_.erase(step); }
+  /// `steps` are in ascending order.
+  void forget_all_but(const std::vector<std::int64_t>& steps);
 
   /// At most `count`, the best first.
   std::vector<std::int64_t> best(std::int64_t count) const;

@@ -46,6 +46,9 @@ TEST(BestSteps, AreRecalledFromValidations) {
                {"validation", 6, 1, 10, {{"loss", 1}}},
                {"test", 7, 1, 10, {{"loss", 1}, {"accuracy", 0.9}}}});
   EXPECT_EQ(best.best(5), Steps{5});
+  best.judge(8, {{"accuracy", 0.4}});
+  best.forget_all_but({2, 8});
+  EXPECT_EQ(best.best(5), Steps{8});
 }
 
 }  // namespace

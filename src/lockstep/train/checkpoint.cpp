@@ -22,14 +22,24 @@ namespace fs = std::filesystem;
 
 constexpr const char kManifest[] = "manifest.json";
 constexpr const char kUnfinished[] = ".new";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 std::string hash_of_file(const std::string& path) {
+  constexpr std::uint64_t kPiece = 16 << 20;
   data::Scratch scratch;
-  const auto file = data::map_file(path);
-  const data::Bytes bytes = data::whole(*file, scratch);
+  const auto file = data::open_file(path);
   Hasher hasher;
-  hasher.update(bytes.data(), bytes.size());
+  for (std::uint64_t at = 0; at < file->size(); at += kPiece) {
+    const data::Bytes bytes = file->read(at, std::min(kPiece, file->size() - at), scratch);
+    hasher.update(bytes.data(), bytes.size());
+  }
+  return hasher.hex();
+}
+
+std::string hash_of_json(const nlohmann::json& json) {
+  const std::string text = json.dump();
+  Hasher hasher;
+  hasher.update(text.data(), text.size());
   return hasher.hex();
 }
 
@@ -40,10 +50,9 @@ std::optional<std::int64_t> number_of(const std::string& name) {
   return number;
 }
 
-/// What a folder holds, as far as it can be read.
-std::vector<fs::path> entries_of(const std::string& folder) {
+/// What a folder holds, as far as it can be read; `stop` is why no further.
+std::vector<fs::path> entries_of(const std::string& folder, std::error_code& stop) {
   std::vector<fs::path> result;
-  std::error_code stop;
   for (fs::directory_iterator entry(folder, stop); !stop && entry != fs::directory_iterator(); entry.increment(stop)) {
     result.push_back(entry->path());
   }
@@ -51,12 +60,17 @@ std::vector<fs::path> entries_of(const std::string& folder) {
 }
 
 nlohmann::json read_manifest(const std::string& path) {
+  std::error_code unknown;
+  if (!fs::exists(path, unknown) && !unknown) fail(Fault::Data, fmt::format("there is no {}", path));
   try {
     auto json = nlohmann::json::parse(read_whole(path));
     if (json.at("version").get<int>() != kVersion) {
-      fail(Fault::Data, fmt::format("{} is of another version of Lockstep: {}", path, json.at("version").dump()));
+      fail(Fault::Usage, fmt::format("{} is of another version of Lockstep ({}): go on with that one", path,
+                                     json.at("version").dump()));
     }
-    (void)json.at("facts");
+    if (hash_of_json(json.at("facts")) != json.at("hash").get<std::string>()) {
+      fail(Fault::Data, fmt::format("{} is not as it was written: its facts have changed", path));
+    }
     return json;
   } catch (const nlohmann::json::exception& error) {
     fail(Fault::Data, fmt::format("{} is no manifest of a checkpoint: {}", path, error.what()));
@@ -81,7 +95,8 @@ nlohmann::json CheckpointFolder::write_part(std::int64_t step, int writer, const
 
 void CheckpointFolder::complete(std::int64_t step, const nlohmann::json& facts,
                                 const std::vector<nlohmann::json>& parts) const {
-  const nlohmann::json manifest = {{"version", kVersion}, {"step", step}, {"facts", facts}, {"parts", parts}};
+  const nlohmann::json manifest = {
+      {"version", kVersion}, {"step", step}, {"facts", facts}, {"hash", hash_of_json(facts)}, {"parts", parts}};
   WholeFile file(unfinished(step) + "/" + kManifest);
   file.write(manifest.dump(2) + "\n");
   file.commit(WholeFile::Durable::Yes);
@@ -98,7 +113,7 @@ void CheckpointFolder::drop_unfinished(std::optional<std::int64_t> step) const n
     fs::remove_all(unfinished(*step), ignored);
     return;
   }
-  for (const auto& entry : entries_of(path_)) {
+  for (const auto& entry : entries_of(path_, ignored)) {
     if (entry.extension() == kUnfinished) fs::remove_all(entry, ignored);
   }
 }
@@ -112,8 +127,12 @@ void CheckpointFolder::remove(std::int64_t step) const {
 
 std::vector<std::int64_t> CheckpointFolder::steps() const {
   std::vector<std::int64_t> result;
-  for (const auto& entry : entries_of(path_)) {
+  std::error_code stop;
+  for (const auto& entry : entries_of(path_, stop)) {
     if (const auto number = number_of(entry.filename().string())) result.push_back(*number);
+  }
+  if (stop && stop != std::errc::no_such_file_or_directory && stop != std::errc::not_a_directory) {
+    fail(Fault::Io, fmt::format("{} cannot be read: {}", path_, stop.message()));
   }
   std::sort(result.begin(), result.end());
   return result;
@@ -130,6 +149,9 @@ Checkpoint CheckpointFolder::read(std::int64_t step) const {
     const std::string path = folder(step) + "/" + part.at("file").get<std::string>();
     std::error_code missing;
     const auto bytes = fs::file_size(path, missing);
+    if (missing && missing != std::errc::no_such_file_or_directory) {
+      fail(Fault::Io, fmt::format("{} cannot be read: {}", path, missing.message()));
+    }
     if (missing || bytes != part.at("bytes").get<std::uint64_t>() ||
         hash_of_file(path) != part.at("hash").get<std::string>()) {
       fail(Fault::Data, fmt::format("{} is not as it was written: {}", path,
@@ -146,7 +168,12 @@ std::optional<Checkpoint> CheckpointFolder::newest() const {
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     try {
       return read(*step);
-    } catch (const Error& error) {
+    } catch (Error& error) {
+      if (error.fault() != Fault::Data) {
+        error.during(
+            fmt::format("reading {}, which may be whole; remove it to go on from the one before", folder(*step)));
+        throw;
+      }
       log().warn("passing over the checkpoint of step {}: {}", *step, error.what());
     } catch (const nlohmann::json::exception& error) {
       log().warn("passing over the checkpoint of step {}: its manifest lacks something: {}", *step, error.what());

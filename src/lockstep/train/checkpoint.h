@@ -3,7 +3,7 @@
 // A checkpoint is a folder FOLDER/STEP with a manifest and one safetensors file per
 // writer. It is written beside that name, brought to the disk and renamed last, so that a
 // crash at any byte leaves the one before. The manifest holds the size and the hash of every
-// file: a spoilt checkpoint is found out, and the newest that is whole is taken.
+// file and of what it says itself: a spoilt checkpoint is found out, and the newest that is whole is taken.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,14 @@ class CheckpointFolder {
   void drop_unfinished(std::optional<std::int64_t> step = {}) const noexcept;
   void remove(std::int64_t step) const;
 
-  /// Of complete ones, ascending; none if there is no such folder.
+  /// Of complete ones, ascending; none if there is no such folder. Fault::Io if it cannot be read.
   std::vector<std::int64_t> steps() const;
   /// Without looking at its tensors. Fault::Data naming the manifest if it is none.
   nlohmann::json facts(std::int64_t step) const;
   /// Fault::Data naming the file if it is not whole.
   Checkpoint read(std::int64_t step) const;
-  /// The newest that is whole; what is spoilt is passed over with a warning that names it.
+  /// The newest that is whole; what is spoilt is passed over with a warning that names it. What cannot be read now
+  /// may be whole: Fault::Io, or Fault::Usage if it is of another version.
   std::optional<Checkpoint> newest() const;
 
  private:

@@ -48,6 +48,15 @@ bool CheckpointSaver::wanted_after(std::int64_t step, bool end_of_epoch) const {
   return std::find(best.begin(), best.end(), step) != best.end();
 }
 
+void CheckpointSaver::recall(const std::vector<Evaluation>& evaluations) {
+  std::vector<std::int64_t> saved;
+  if (wanted() && group_.rank() == 0) saved = folder_.steps();
+  saved =
+      nlohmann::json::parse(group_.broadcast_bytes(nlohmann::json(saved).dump(), 0)).get<std::vector<std::int64_t>>();
+  best_.recall(evaluations);
+  best_.forget_all_but(saved);
+}
+
 void CheckpointSaver::begin(const Checkpoint& now) {
   if (under_way()) (void)finish();
   const profile::Span span("copy for a checkpoint");
@@ -83,19 +92,22 @@ bool CheckpointSaver::complete(const std::vector<std::string>& parts) {
     std::vector<nlohmann::json> entries;
     for (const auto& part : parts) entries.push_back(nlohmann::json::parse(part));
     folder_.complete(step_, facts_, entries);
-    prune();
-    return true;
   } catch (...) {
     log().warn("the checkpoint of step {} is not written: {}", step_, current_error().what());
     return false;
   }
+  try {
+    prune();
+  } catch (...) {
+    log().warn("older checkpoints stay: {}", current_error().what());
+  }
+  return true;
 }
 
 void CheckpointSaver::prune() {
   const auto all = folder_.steps();
   // What lies above is spoilt, or of a run that came further before: it is not the last of this one.
   const std::vector<std::int64_t> own(all.begin(), std::upper_bound(all.begin(), all.end(), step_));
-  if (own.empty()) return;  // the folder cannot be read
   const auto last = std::clamp<std::ptrdiff_t>(settings_.keep_last, 1, std::ssize(own));
   std::set<std::int64_t> kept(own.end() - last, own.end());
   for (const std::int64_t step : best_.best(settings_.keep_best, own)) kept.insert(step);

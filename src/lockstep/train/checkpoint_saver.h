@@ -52,6 +52,8 @@ class CheckpointSaver {
 
   /// Which steps were best; all ranks know the same.
   BestSteps& best() noexcept { return best_; }
+  /// Validations of before a restart, as far as their steps were saved. A collective.
+  void recall(const std::vector<Evaluation>& evaluations);
 
  private:
   /// On rank 0.

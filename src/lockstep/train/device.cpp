@@ -2,12 +2,15 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <torch/cuda.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
+#include "lockstep/train/run_folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -28,7 +31,7 @@ int gpus(std::string& why) {
 
 }  // namespace
 
-c10::Device device_named(const std::string& name, int rank) {
+c10::Device device_named(const std::string& name, int turn) {
   if (name == "cpu") return c10::kCPU;
   constexpr std::string_view kNumbered = "cuda:";
   if (name != "cuda" && !name.starts_with(kNumbered)) {
@@ -43,7 +46,14 @@ c10::Device device_named(const std::string& name, int rank) {
   if (wanted >= count) {
     fail(Fault::Usage, fmt::format("device = \"{}\": there are {} here, from cuda:0 on", name, count));
   }
-  return {c10::kCUDA, static_cast<c10::DeviceIndex>(wanted >= 0 ? wanted : rank % count)};
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(wanted >= 0 ? wanted : turn % count)};
+}
+
+c10::Device device_of(const std::string& name, comm::Communicator& group) {
+  if (device_named(name, 0).is_cpu()) return c10::kCPU;
+  const auto hosts = group.gather_bytes(host_name());
+  const auto mine = hosts.begin() + group.rank();
+  return device_named(name, static_cast<int>(std::count(hosts.begin(), mine, *mine)));
 }
 
 void move_(torch::nn::Module& model, c10::Device device) {

@@ -9,6 +9,7 @@
 
 #include <c10/core/Device.h>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/data/batch.h"
 
 namespace torch::nn {
@@ -17,9 +18,11 @@ class Module;
 
 namespace lockstep::train {
 
-/// Of the rank with this number. Fault::Usage if there is no such device here, saying why. A GPU is found only if
-/// torch has not been used before without one: its first use decides.
-c10::Device device_named(const std::string& name, int rank);
+/// The `turn`-th of them in turn, where the name has no number. Fault::Usage if there is no such device here, saying
+/// why. A GPU is found only if torch has not been used before without one: its first use decides.
+c10::Device device_named(const std::string& name, int turn);
+/// This rank's: the ranks of a host take turns. A collective if it is a GPU.
+c10::Device device_of(const std::string& name, comm::Communicator& group);
 
 void move_(torch::nn::Module& model, c10::Device device);
 void move_(data::Batch& batch, c10::Device device);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,14 @@ struct EvaluationSettings {
   std::int64_t batch;  // of all ranks together
   std::vector<std::string> transforms;
   std::vector<std::shared_ptr<const Metric>> metrics;
+  /// Asked after every batch: whether this rank would rather not go on.
+  std::function<bool()> break_off;
 };
 
-/// The loss first, then what the metrics say. `score` is of samples [first, last) of a batch. A collective.
-Figures figures_of(const data::DatasetPtr& set, const EvaluationSettings& settings, const Shards& shards,
-                   comm::Communicator& group,
-                   const std::function<Score(const data::Batch&, std::int64_t first, std::int64_t last)>& score);
+/// The loss first, then what the metrics say; none if any rank broke off. `score` is of samples [first, last) of a
+/// batch. A collective.
+std::optional<Figures> figures_of(
+    const data::DatasetPtr& set, const EvaluationSettings& settings, const Shards& shards, comm::Communicator& group,
+    const std::function<Score(const data::Batch&, std::int64_t first, std::int64_t last)>& score);
 
 }  // namespace lockstep::train

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
 #include "lockstep/parallel/module_parameters.h"
 
@@ -19,7 +18,11 @@ EventObserver::EventObserver(std::string folder, const torch::nn::Module& model)
 
 void EventObserver::on_start(const RunInfo& info) {
   info_ = info;
-  events_.emplace(folder_, info.first_step);
+  try {
+    events_.emplace(folder_, info.first_step);
+  } catch (const Error& error) {
+    go_on_without(error);
+  }
 }
 
 void EventObserver::on_step(const StepReport& report) {
@@ -55,9 +58,13 @@ void EventObserver::flush() {
   try {
     events_->flush();
   } catch (const Error& error) {
-    log().warn("the run goes on without its curves: {}", error.what());
-    events_.reset();
+    go_on_without(error);
   }
+}
+
+void EventObserver::go_on_without(const Error& error) {
+  log().warn("the run goes on without its curves: {}", error.what());
+  events_.reset();
 }
 
 }  // namespace lockstep::train

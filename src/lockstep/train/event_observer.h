@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/core/error.h"
 #include "lockstep/train/event_file.h"
 #include "lockstep/train/observer.h"
 
@@ -29,6 +30,7 @@ class EventObserver final : public Observer {
  private:
   /// Curves are not worth a run: where they cannot be written it goes on without.
   void flush();
+  void go_on_without(const Error& error);
 
   std::string folder_;
   const torch::nn::Module& model_;

@@ -84,10 +84,9 @@ Finding examine_shard(const BadStep& step, int number, parallel::DataParallel& e
 }
 
 std::string list(const Ids& ids) {
-  constexpr std::size_t kMost = 16;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(ids.size(), kMost); ++i) text += fmt::format("{}{}", i > 0 ? ", " : "", ids[i]);
-  return ids.size() > kMost ? fmt::format("{}, … ({} in all)", text, ids.size()) : text;
+  std::vector<std::string> texts;
+  for (const auto id : ids) texts.push_back(std::to_string(id));
+  return list_some(texts, 16);
 }
 
 std::string describe(const Finding& finding, bool exact) {

@@ -5,10 +5,9 @@
 #include <limits>
 
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "lockstep/core/log.h"
+#include "lockstep/core/text.h"
 
 namespace lockstep::train {
 
@@ -27,9 +26,10 @@ double gradient_norm(const parallel::DataParallel& engine) {
 double clip(const parallel::DataParallel& engine, const Clipping& clipping, double scale) {
   const at::NoGradGuard no_gradients;
   if (clipping.value > 0) {
-    for (const auto& bucket : engine.buckets().all()) {
-      at::Tensor gradients = bucket.gradients;
+    for (std::size_t bucket = 0; bucket < engine.buckets().all().size(); ++bucket) {
+      at::Tensor gradients = engine.buckets().all()[bucket].gradients;
       gradients.clamp_(-clipping.value / scale, clipping.value / scale);
+      engine.buckets().gradients_to_device(bucket);  // where the norm is taken
     }
   }
   if (clipping.norm <= 0) return scale;
@@ -49,11 +49,8 @@ bool all_finite(const parallel::DataParallel& engine, at::Tensor parallel::Bucke
 void warn_of_unused(const parallel::DataParallel& engine) {
   const auto unused = engine.unused();
   if (unused.empty()) return;
-  constexpr std::size_t kNamed = 10;
-  const auto end = unused.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, unused.size()));
-  log().warn("backward does not reach {} of {} parameters: {}{}; freeze (model.frozen) or remove what is not needed",
-             unused.size(), engine.parameters().size(), fmt::join(unused.begin(), end, ", "),
-             unused.size() > kNamed ? fmt::format(" and {} more", unused.size() - kNamed) : "");
+  log().warn("backward does not reach {} of {} parameters: {}; freeze (model.frozen) or remove what is not needed",
+             unused.size(), engine.parameters().size(), list_some(unused, 10));
 }
 
 }  // namespace lockstep::train

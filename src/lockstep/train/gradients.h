@@ -24,7 +24,7 @@ double clip(const parallel::DataParallel& engine, const Clipping& clipping, doub
 /// Whether all elements of the buckets' weights, or gradients, are numbers.
 bool all_finite(const parallel::DataParallel& engine, at::Tensor parallel::Bucket::* tensor);
 
-/// Of parameters that backward did not reach on this rank.
+/// Of parameters that backward did not reach in the first step.
 void warn_of_unused(const parallel::DataParallel& engine);
 
 }  // namespace lockstep::train

@@ -10,7 +10,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr double kLeast = 0x1p-16;
-// Twice that would overflow in float32, in which gradients are summed.
+// Gradients are summed in float32, which ends at 2^128.
 constexpr double kMost = 0x1p120;
 
 }  // namespace

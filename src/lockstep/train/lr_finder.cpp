@@ -100,6 +100,7 @@ LrFound find_lr(comm::Communicator& group, TrainerSettings settings, Task& task,
   settings.lr = 1;
   settings.schedule = [sweep](const RunLength&) { return std::make_unique<Rising>(sweep); };
   settings.callbacks = {watch};
+  settings.fuse_step.reset();  // the watch looks at a step before it is taken
   settings.checkpoints = {};
   data.validation = nullptr;
   data.test = nullptr;

@@ -57,6 +57,10 @@ TEST(LrFinder, SweepsUntilTheLossDiverges) {
   EXPECT_LT(loss(*found.suggested), 0.7 * loss(0.001));
 }
 
+TEST(LrFinder, IsForRecipesThatFuseSteps) {
+  EXPECT_EQ(found_on(2, {"fuse_step=true"}, {1e-4, 1e-2, 20})[0].points.size(), 20U);
+}
+
 TEST(LrFinder, FindsTheSameOnAnyNumberOfRanks) {
   const LrSweep sweep{1e-4, 100, 60};
   const auto alone = found_on(1, {"callbacks.guard={}"}, sweep)[0];

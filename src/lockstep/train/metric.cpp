@@ -11,13 +11,24 @@ namespace lockstep::train {
 
 bool is_better_low(const std::string& figure) { return figure == "loss" || figure == "perplexity"; }
 
+void check_figure(const std::string& name, const std::vector<std::string>& names, const std::string& key) {
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  fail(Fault::Usage, fmt::format("{} = \"{}\": the validation has no such figure{}", key, name, proposal(name, names)));
+}
+
 double figure_named(const std::string& name, const Figures& figures, const std::string& key) {
-  const auto found =
-      std::find_if(figures.begin(), figures.end(), [&](const auto& figure) { return figure.first == name; });
-  if (found != figures.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& figure : figures) names.push_back(figure.first);
-  fail(Fault::Usage, fmt::format("{} = \"{}\": the validation has no such figure{}", key, name, proposal(name, names)));
+  check_figure(name, names, key);
+  return std::find_if(figures.begin(), figures.end(), [&](const auto& figure) { return figure.first == name; })->second;
+}
+
+std::vector<std::string> figure_names(const std::vector<std::shared_ptr<const Metric>>& metrics) {
+  std::vector<std::string> names = {"loss"};
+  for (const auto& metric : metrics) {
+    for (auto& name : metric->names()) names.push_back(std::move(name));
+  }
+  return names;
 }
 
 std::unique_ptr<Metric> make_metric(const std::string& name, std::int64_t classes) {

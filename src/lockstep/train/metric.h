@@ -23,16 +23,22 @@ using Figures = std::vector<std::pair<std::string, double>>;
 /// Of losses the lowest is best, of everything else the highest.
 bool is_better_low(const std::string& figure);
 /// Fault::Usage, naming the key of the recipe that asks for it, if there is none of that name.
+void check_figure(const std::string& name, const std::vector<std::string>& names, const std::string& key);
 double figure_named(const std::string& name, const Figures& figures, const std::string& key);
 
 class Metric {
  public:
   virtual ~Metric() = default;
+  /// Of its figures.
+  virtual std::vector<std::string> names() const = 0;
   /// float64, of a fixed size.
   virtual at::Tensor sums(const Score& score) const = 0;
   /// Of the sums of all.
   virtual Figures figures(const at::Tensor& sums) const = 0;
 };
+
+/// Of what an evaluation by these metrics gives: the loss first.
+std::vector<std::string> figure_names(const std::vector<std::shared_ptr<const Metric>>& metrics);
 
 struct MetricSettings {
   std::int64_t number = 0;   // 3 of "top3"

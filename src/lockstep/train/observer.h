@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lockstep/train/metric.h"
 #include "lockstep/train/schedule.h"
@@ -14,11 +15,12 @@ namespace lockstep::train {
 
 struct RunInfo {
   RunLength length;
-  std::int64_t first_step = 0;  // above 0 after a restart
-  std::int64_t samples = 0;     // of an epoch
-  std::int64_t batch = 0;       // of all ranks
-  std::int64_t parameters = 0;  // numbers that are trained
-  bool validates = false;       // after every epoch
+  std::int64_t first_step = 0;            // above 0 after a restart
+  std::int64_t samples = 0;               // of an epoch
+  std::int64_t batch = 0;                 // of all ranks
+  std::int64_t parameters = 0;            // numbers that are trained
+  bool validates = false;                 // after every epoch
+  std::vector<std::string> figures = {};  // that evaluations will have
   int ranks = 1;
 };
 

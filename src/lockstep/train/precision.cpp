@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/nn/module.h>
 
@@ -27,7 +28,14 @@ Precision precision_named(const std::string& name) {
 }
 
 void convert_(torch::nn::Module& model, Precision precision) {
-  if (precision == Precision::Float64) model.to(at::kDouble);
+  if (precision != Precision::Float64) return;
+  // Not by Module::to(), which makes numbers of indices and counts too.
+  const at::NoGradGuard no_gradients;
+  for (const auto& tensors : {model.parameters(), model.buffers()}) {
+    for (const auto& tensor : tensors) {
+      if (tensor.defined() && tensor.is_floating_point()) tensor.set_data(tensor.to(at::kDouble));
+    }
+  }
 }
 
 void convert_(data::Batch& batch, Precision precision) {

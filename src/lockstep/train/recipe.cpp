@@ -82,7 +82,18 @@ std::int64_t batch_of(const Config& recipe, std::int64_t fallback, int ranks) {
   if (recipe.has("batch")) fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one");
   const std::int64_t of_rank = recipe.get("batch_per_rank", 0);
   if (of_rank < 1) fail(Fault::Usage, fmt::format("batch_per_rank = {}: it is from 1 on", of_rank));
-  return of_rank * ranks;
+  std::int64_t of_all = 0;
+  if (__builtin_mul_overflow(of_rank, static_cast<std::int64_t>(ranks), &of_all)) {
+    fail(Fault::Usage, fmt::format("batch_per_rank = {}: it is too large for {} ranks", of_rank, ranks));
+  }
+  return of_all;
+}
+
+int shards_of(const Config& recipe, int fallback) {
+  constexpr std::int64_t kMost = 1 << 16;
+  const std::int64_t shards = recipe.get("shards", fallback);
+  if (shards < 1 || shards > kMost) fail(Fault::Usage, fmt::format("shards = {}: it is from 1 to {}", shards, kMost));
+  return static_cast<int>(shards);
 }
 
 /// The recipe's are those of one rank, when the batch and the rate follow the number of ranks.
@@ -96,16 +107,17 @@ std::vector<parallel::ParameterGroup> make_groups(const Config& recipe) {
   const double decay = parallel::not_negative(recipe, "optimizer.weight_decay", 0);
   std::vector<parallel::ParameterGroup> groups = {{.patterns = {}, .weight_decay = decay}};
   const auto no_decay = recipe.get("optimizer.no_decay", std::vector<std::string>{});
-  if (!no_decay.empty()) groups.push_back({.patterns = no_decay});
+  if (!no_decay.empty()) groups.push_back({.patterns = no_decay, .weight_decay = 0});
   for (const auto& name : recipe.keys("optimizer.groups")) {
     const std::string key = "optimizer.groups." + name;
     const auto names = recipe.get(key + ".names", std::vector<std::string>{});
     if (names.empty()) {
       fail(Fault::Usage, fmt::format("{0} does not say which parameters it is of: set {0}.names = [\"*.bias\"]", key));
     }
-    groups.push_back({.patterns = names,
-                      .lr_factor = parallel::not_negative(recipe, key + ".lr_factor", 1),
-                      .weight_decay = parallel::not_negative(recipe, key + ".weight_decay", decay)});
+    auto& group = groups.emplace_back(parallel::ParameterGroup{.patterns = names});
+    if (recipe.has(key + ".lr_factor")) group.lr_factor = parallel::not_negative(recipe, key + ".lr_factor", 1);
+    if (recipe.has(key + ".weight_decay"))
+      group.weight_decay = parallel::not_negative(recipe, key + ".weight_decay", 0);
   }
   return groups;
 }
@@ -142,11 +154,11 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.steps = steps_of(recipe, group.size());
   settings.seed = static_cast<std::uint64_t>(recipe.get("seed", 0));
   settings.exact = recipe.get("exact", settings.exact);
-  settings.shards = static_cast<int>(recipe.get("shards", settings.shards));
+  settings.shards = shards_of(recipe, settings.shards);
   const std::string instructions = recipe.get("instructions", "best");
   if (settings.exact && instructions != "best") check_instructions(instructions);  // before the first of them
   settings.device = recipe.get("device", settings.device);
-  (void)device_named(settings.device, group.rank());  // before torch is used, which asks for GPUs once and for all
+  (void)device_named(settings.device, 0);  // before torch is used, which asks for GPUs once and for all
   if (recipe.has("fuse_step")) settings.fuse_step = recipe.get("fuse_step", true);
   settings.accumulate = recipe.get("accumulate", settings.accumulate);
   settings.local_steps = recipe.get("local_steps", settings.local_steps);

@@ -102,6 +102,7 @@ TEST(Recipe, RefusesNumbersThatMakeNoSense) {
       {"optimizer.lr=nan", "optimizer.lr = nan"},
       {"optimizer.weight_decay=-1", "optimizer.weight_decay = -1"},
       {"optimizer.eps=-1", "optimizer.eps = -1"},
+      {"optimizer.eps=0", "optimizer.eps = 0: it is a number above 0"},
       {"optimizer.betas=[0.9, 1.0]", "optimizer.betas"},
       {"optimizer.groups.slow={lr_factor=0.1}", "set optimizer.groups.slow.names"},
       {"optimizer.groups.slow={names=['*.bias'], lr_factor=-1}", "optimizer.groups.slow.lr_factor = -1"},

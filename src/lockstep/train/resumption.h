@@ -25,7 +25,7 @@ struct Resumed {
   parallel::Parameters tensors;  // on rank 0
 
   bool any() const { return !facts.is_null(); }
-  std::int64_t step() const { return facts.at("step").get<std::int64_t>(); }
+  std::int64_t step() const { return any() ? facts.at("step").get<std::int64_t>() : 0; }
   data::Position position() const;
 };
 

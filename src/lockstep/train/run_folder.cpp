@@ -61,12 +61,23 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, co
   run.path_ = path;
   run.about_ = {{"recipe", recipe.toml()}, {"lockstep", kVersion}, {"torch", kTorchVersion},
                 {"host", host_name()},     {"started", now()},     {"state", "running"}};
-  run.write();
+  try {
+    run.write();
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(path, ignored);  // nobody could go on with it
+    throw;
+  }
   return run;
 }
 
+bool RunFolder::exists(const std::string& root, const std::string& name) {
+  std::error_code unknown;
+  return fs::exists(root + "/" + name + "/" + kAbout, unknown);
+}
+
 RunFolder RunFolder::open(const std::string& root, const std::string& name) {
-  if (!fs::exists(root + "/" + name + "/" + kAbout)) {
+  if (!exists(root, name)) {
     fail(Fault::Usage, fmt::format("there is no run '{}' in {}{}", name, root, proposal(name, list(root))));
   }
   return RunFolder(root + "/" + name);

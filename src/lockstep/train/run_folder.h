@@ -18,6 +18,7 @@ class RunFolder {
   /// A new one. Without a name it is called after `stem`, with the next free number. Fault::Usage if the name is taken.
   static RunFolder create(const std::string& root, const std::string& name, const std::string& stem,
                           const Config& recipe);
+  static bool exists(const std::string& root, const std::string& name);
   /// Fault::Usage if there is none, proposing the nearest.
   static RunFolder open(const std::string& root, const std::string& name);
   /// By its path.

@@ -1,5 +1,7 @@
 #include "lockstep/train/shard_work.h"
 
+#include <algorithm>
+
 #include <ATen/TensorOperators.h>
 
 #include "lockstep/parallel/random_key.h"
@@ -15,7 +17,9 @@ ShardWork::ShardWork(const TrainerSettings& settings, const Shards& shards, c10:
 void ShardWork::pass(const data::Batch& batch, const Pass& pass,
                      const std::function<void(const Score&, bool last)>& note) {
   const auto [first, last] = shards_.range(batch, pass.shard);
-  const std::int64_t pieces = settings_.accumulate;
+  // Of the short batch at the end of an epoch no piece is without samples on all ranks.
+  const std::int64_t most = (batch.global_count + shards_.total - 1) / shards_.total;
+  const std::int64_t pieces = std::min(settings_.accumulate, most);
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
     const std::int64_t from = first + (last - first) * piece / pieces;
     const std::int64_t to = first + (last - first) * (piece + 1) / pieces;
@@ -23,7 +27,7 @@ void ShardWork::pass(const data::Batch& batch, const Pass& pass,
     engine_.reduce_in_backward(pass.reduce && last_piece);
     // Where layers meet those of other ranks, even a rank without samples must come.
     if (from == to && !settings_.sync_batch_norm) continue;
-    parallel::random_key() = {settings_.seed, pass.step * pieces + piece, shards_.own.first + pass.shard};
+    parallel::random_key() = {settings_.seed, pass.step * settings_.accumulate + piece, shards_.own.first + pass.shard};
     const Score found = score(batch, from, to);
     note(found, last_piece);
     (found.loss / (static_cast<double>(batch.global_count) / pass.loss_scale)).backward();

@@ -4,6 +4,10 @@
 // mode there is one per rank.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/tree.h"
 #include "lockstep/data/loader.h"
@@ -20,6 +24,10 @@ struct Shards {
   }
 
   data::Share share() const { return {own.first, own.end(), total}; }
+  /// Of all ranks', how many have samples of a batch.
+  int occupied(const data::Batch& batch) const {
+    return static_cast<int>(std::min<std::int64_t>(total, batch.global_count));
+  }
   /// Samples [first, last) of this rank's part that are of its shard `number`.
   std::pair<std::int64_t, std::int64_t> range(const data::Batch& batch, int number) const {
     const data::Share shard{own.first + number, own.first + number + 1, total};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,9 @@ data::Batch part_of(const data::Batch& batch, std::int64_t first, std::int64_t c
 
 /// What a model gave, as losses and metrics take it: half types become float32.
 at::Tensor for_loss(const at::Tensor& outputs);
+
+/// For losses of torch, which else leave a target of -100 out, and count it all the same.
+inline constexpr std::int64_t kIgnoreNone = std::numeric_limits<std::int64_t>::min();
 
 /// Of numbers [samples, …] that name one of `count` things, such as tokens: Fault::Data with the first sample that has
 /// another, and the key of the recipe that says how many there are. For when a kernel has refused them.

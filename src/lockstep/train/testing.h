@@ -35,6 +35,22 @@ lr = 0.01
 name = "cosine"
 )";
 
+inline constexpr const char kTokens[] = R"(
+steps = 12
+batch = 7
+[data]
+train = "tokens:samples=40,length=9,vocabulary=60"
+[task]
+name = "next_token"
+vocabulary = 60
+[model]
+width = 8
+layers = 1
+[optimizer]
+name = "sgd"
+lr = 0.5
+)";
+
 struct Outcome {
   RunResult result;
   std::string hash;

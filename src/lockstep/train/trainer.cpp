@@ -41,6 +41,7 @@ namespace lockstep::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr const char kValidation[] = "validation";
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 Shards shards_of(const comm::Communicator& group, const TrainerSettings& settings) {
@@ -52,10 +53,21 @@ Shards shards_of(const comm::Communicator& group, const TrainerSettings& setting
   return Shards::of(group, settings.shards);
 }
 
-RunLength length_of(const TrainerSettings& settings, std::int64_t samples) {
-  const std::int64_t steps_of_epoch = (samples + settings.batch - 1) / settings.batch;
-  const std::int64_t steps = settings.steps > 0 ? settings.steps : settings.epochs * steps_of_epoch;
-  return {steps, steps_of_epoch};
+/// `resumed` may be of a run with another batch: what is left of its epochs is done with this one.
+RunLength length_of(const TrainerSettings& settings, std::int64_t samples, const Resumed& resumed) {
+  const auto batches_of = [&](std::int64_t count) {
+    return count / settings.batch + (count % settings.batch != 0 ? 1 : 0);
+  };
+  const std::int64_t steps_of_epoch = batches_of(samples);
+  if (settings.steps > 0) return {settings.steps, steps_of_epoch};
+  const auto [epoch, sample] = resumed.position();
+  const std::int64_t epochs_left = settings.epochs - epoch;
+  if (epochs_left <= 0) return {resumed.step(), steps_of_epoch};
+  // "For ever" is a large number of epochs.
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  const std::int64_t whole =
+      std::min(epochs_left - 1, kMost / std::max<std::int64_t>(steps_of_epoch, 1)) * steps_of_epoch;
+  return {resumed.step() + batches_of(samples - sample) + whole, steps_of_epoch};
 }
 
 std::shared_ptr<const data::Order> order_of(const TrainingData& data, std::uint64_t seed) {
@@ -68,6 +80,18 @@ torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::
   parallel::name_layers(model);  // for models that nobody has made by name
   return model;
 }
+
+/// Sums of several threads are cut where these are, so there is one.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
 
 /// One run: what fit() has made of its arguments, and the loop.
 class Run {
@@ -83,11 +107,11 @@ class Run {
         fused_(fuses(settings, task.model(), group)),
         order_(order_of(data, settings.seed)),
         samples_(order_->length()),
-        length_(length_of(settings, samples_)),
-        schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
-        device_(device_named(settings.device, group.rank())),
+        device_(device_of(settings.device, group)),
         resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_),
                         data_facts(data, settings.seed))),
+        length_(length_of(settings, samples_, resumed_)),
+        schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
         engine_(parallel::parameters_of(task.model()), group,
                 {.sparse = parallel::sparse_parameters_of(task.model()),
                  .wire = settings.wire ? settings.wire() : nullptr,
@@ -105,7 +129,8 @@ class Run {
                  .pinned = device_.is_cuda()}),
         scaler_(settings.precision == Precision::Fp16 ? std::optional<LossScaler>(settings.loss_scale) : std::nullopt),
         state_{*schedule_, scaler_ ? &*scaler_ : nullptr, settings.callbacks} {
-    if (settings.exact) at::set_num_threads(1);
+    if (settings.exact) one_thread_.emplace();
+    if (settings.exact) check_exact(task.model());
     if (schedule_->needs_validation() && !data.validation) {
       fail(Fault::Usage, fmt::format("schedule.name = \"{}\" follows the loss of validations, and there are none: set "
                                      "data.validation",
@@ -128,6 +153,7 @@ class Run {
       steps_s_ += seconds_since(asked);
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
+      epochs_done_ = batch->epoch + (last_of_epoch ? 1 : 0);
       if (last_of_epoch) average();
       check_now_and_then(last_of_epoch);
       if (last_of_epoch) end_epoch();
@@ -137,6 +163,7 @@ class Run {
     average();
     if (saver_.under_way()) last_is_saved(saver_.finish());
     if (!result_.stopped && data_.test) evaluate("test", data_.test);
+    result_.stopped = result_.stopped || broken_off_;
     for (const auto& observer : observers_) observer->on_end();
     sum_up();
     return std::move(result_);
@@ -149,8 +176,10 @@ class Run {
     share_frozen();
     if (resumed_.any()) {
       step_ = first_step_ = resumed_.step();
+      const data::Position position = resumed_.position();
+      epochs_done_ = position.epoch + (position.sample == samples_ ? 1 : 0);
       result_ = before_ = noted_result(resumed_.facts);
-      saver_.best().recall(result_.evaluations);
+      saver_.recall(result_.evaluations);
     }
     for (const auto& callback : settings_.callbacks) {
       callback->attach(task_.model());
@@ -158,9 +187,33 @@ class Run {
     }
     restore(state_, resumed_, group_);
     hear_callbacks();
-    RunInfo info{length_, step_, samples_, settings_.batch, 0, data_.validation != nullptr, group_.size()};
+    tell_of_start();
+    if (!validation_is_due()) return;
+    end_epoch();
+    result_.stopped = broken_off_;
+  }
+
+  void tell_of_start() {
+    RunInfo info{.length = length_,
+                 .first_step = step_,
+                 .samples = samples_,
+                 .batch = settings_.batch,
+                 .validates = data_.validation != nullptr,
+                 .figures = figure_names(settings_.metrics),
+                 .ranks = group_.size()};
     for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
+    if (saver_.wanted() && data_.validation && settings_.checkpoints.keep_best > 0) {
+      check_figure(settings_.checkpoints.best_by, info.figures, "checkpoints.best_by");
+    }
     for (const auto& observer : observers_) observer->on_start(info);
+  }
+
+  /// The run was stopped in the midst of it.
+  bool validation_is_due() const {
+    if (!data_.validation || !resumed_.any() || resumed_.position().sample != samples_) return false;
+    return std::none_of(result_.evaluations.begin(), result_.evaluations.end(), [this](const Evaluation& evaluation) {
+      return evaluation.of == kValidation && evaluation.step == step_;
+    });
   }
 
   /// What was done before the run was resumed counts.
@@ -226,8 +279,8 @@ class Run {
     engine_.finish();
     board_shared_.wait();
     waited_s_ += seconds_since(done) + waited_in_layers;
-    if (first && batch.count() > 0 && group_.rank() == 0) warn_of_unused(engine_);
-    if (settings_.exact) statistics_.finish(shards_.total);
+    if (first && group_.rank() == 0) warn_of_unused(engine_);
+    if (settings_.exact) statistics_.finish(shards_.occupied(batch));
     const bool overflows = scaler_ && half_overflows(batch);
     const bool taken = !overflows && nobody_objects(batch);
     if (taken && !fused_ && gradient_count() > 0) {
@@ -356,7 +409,7 @@ class Run {
 
   void look_after_checkpoints(bool end_of_epoch) {
     if (saver_.under_way() && board_.all_written()) (void)saver_.finish();  // it has said if it failed
-    result_.stopped = board_.stop() && !at_end();
+    result_.stopped = broken_off_ || (board_.stop() && !at_end());
     if (!saver_.wanted() || !(at_end() || saver_.wanted_after(step_, end_of_epoch))) return;
     if (!settings_.exact) statistics_.take_from_first_rank();
     average();
@@ -379,11 +432,14 @@ class Run {
                      step_, settings_.checkpoints.folder));
   }
 
+  bool asked_to_stop() const {
+    return stop_.made() || (settings_.wall_time_s > 0 && seconds_since(begun_) > settings_.wall_time_s);
+  }
+
   void backward(const data::Batch& batch) {
     board_.clear();
     board_.set_computed_s(computed_s_);
-    const bool late = settings_.wall_time_s > 0 && seconds_since(begun_) > settings_.wall_time_s;
-    if (stop_.made() || late) board_.ask_to_stop();
+    if (asked_to_stop()) board_.ask_to_stop();
     if (saver_.written()) board_.say_written();
     engine_.drop_gradients();
     bool shared = false;
@@ -400,38 +456,45 @@ class Run {
                    board_shared_ = board_.share();
                    shared = true;
                  });
-      if (settings_.exact) statistics_.end_shard(shard, shards_.own.count);
+      if (settings_.exact) {
+        const auto [first, last] = shards_.range(batch, shard);
+        statistics_.end_shard(shard, shards_.own.count, first != last);
+      }
     }
     if (!shared) board_shared_ = board_.share();
   }
 
   void end_epoch() {
-    if (!data_.validation) return;
-    evaluate("validation", data_.validation);
+    if (!data_.validation || !evaluate(kValidation, data_.validation)) return;
     const auto& figures = result_.evaluations.back().figures;
     schedule_->observe(figures[0].second);
     saver_.best().judge(step_, figures);
   }
 
-  void evaluate(const std::string& of, const data::DatasetPtr& set) {
+  /// False: the run is asked to stop, which it does before this is done.
+  bool evaluate(const std::string& of, const data::DatasetPtr& set) {
     const profile::Span span("evaluate");
     const at::NoGradGuard no_gradients;
     if (!settings_.exact) statistics_.take_from_first_rank();
     for (const auto& callback : settings_.callbacks) callback->before_evaluation();
     task_.model().eval();
-    const Evaluation evaluation{
-        of, step_, length_.steps_of_epoch > 0 ? step_ / length_.steps_of_epoch : 0, set->size(),
+    const auto figures =
         figures_of(set,
                    {.batch = settings_.evaluation_batch,
                     .transforms = data_.evaluation_transforms,
-                    .metrics = settings_.metrics},
+                    .metrics = settings_.metrics,
+                    .break_off = [this] { return asked_to_stop(); }},
                    shards_, group_, [this](const data::Batch& batch, std::int64_t first, std::int64_t last) {
                      return work_.score(batch, first, last);
-                   })};
+                   });
     task_.model().train();
     for (const auto& callback : settings_.callbacks) callback->after_evaluation();
+    broken_off_ = !figures;
+    if (broken_off_) return false;
+    const Evaluation evaluation{of, step_, epochs_done_, set->size(), *figures};
     for (const auto& observer : observers_) observer->on_evaluation(evaluation);
     result_.evaluations.push_back(evaluation);
+    return true;
   }
 
   comm::Communicator& group_;
@@ -439,14 +502,15 @@ class Run {
   std::vector<std::shared_ptr<Observer>> observers_;  // callbacks first
   Task& task_;
   const TrainingData& data_;
+  std::optional<OneThread> one_thread_;  // of exact mode
   Shards shards_;
   bool fused_;  // see TrainerSettings::fuse_step
   std::shared_ptr<const data::Order> order_;
   std::int64_t samples_;  // of an epoch
-  RunLength length_;
-  std::unique_ptr<Schedule> schedule_;
   c10::Device device_;
   Resumed resumed_;
+  RunLength length_;
+  std::unique_ptr<Schedule> schedule_;
   parallel::DataParallel engine_;
   ShardWork work_;
   parallel::RunningStatistics statistics_;
@@ -463,10 +527,12 @@ class Run {
   std::int64_t samples_of_step_ = 0;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;  // above 0 after a restart
-  double steps_s_ = 0;           // of all steps and of waiting for their data, not of what is done between them
-  double waited_s_ = 0;          // of that, for other ranks
-  double computed_s_ = 0;        // in the last step
-  double imbalance_sum_ = 0;     // over steps
+  std::int64_t epochs_done_ = 0;
+  bool broken_off_ = false;   // an evaluation, as the run was asked to stop
+  double steps_s_ = 0;        // of all steps and of waiting for their data, not of what is done between them
+  double waited_s_ = 0;       // of that, for other ranks
+  double computed_s_ = 0;     // in the last step
+  double imbalance_sum_ = 0;  // over steps
   Clock::time_point begun_;
   RunResult before_;  // the run was resumed
   RunResult result_;

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/rnn.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -27,6 +29,11 @@ std::string why_not_fused(const TrainerSettings& settings, const torch::nn::Modu
   return why;
 }
 
+template <class... Layers>
+bool is_any(const torch::nn::Module& layer) {
+  return ((dynamic_cast<const Layers*>(&layer) != nullptr) || ...);
+}
+
 }  // namespace
 
 bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, const comm::Communicator& group) {
@@ -35,6 +42,22 @@ bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, cons
     fail(Fault::Usage, fmt::format("fuse_step = true cannot be: {}; leave fuse_step out", why));
   }
   return why.empty() && settings.fuse_step.value_or(group.size() > 1);
+}
+
+void check_exact(const torch::nn::Module& model) {
+  for (const auto& named : model.named_modules("", /*include_self=*/false)) {
+    const torch::nn::Module& layer = *named.value();
+    const auto* rnn = dynamic_cast<const torch::nn::LSTMImpl*>(&layer);
+    const auto* gru = dynamic_cast<const torch::nn::GRUImpl*>(&layer);
+    if (is_any<torch::nn::DropoutImpl, torch::nn::Dropout2dImpl, torch::nn::Dropout3dImpl, torch::nn::AlphaDropoutImpl,
+               torch::nn::FeatureAlphaDropoutImpl>(layer) ||
+        (rnn != nullptr && rnn->options.dropout() > 0) || (gru != nullptr && gru->options.dropout() > 0)) {
+      fail(Fault::Usage,
+           fmt::format("'{}' is a dropout of torch::nn, whose numbers depend on which rank draws them: in "
+                       "exact mode make it a parallel::Dropout",
+                       named.key()));
+    }
+  }
 }
 
 void check(const TrainerSettings& settings) {

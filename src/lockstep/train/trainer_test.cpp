@@ -1,11 +1,6 @@
 #include "lockstep/train/trainer.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -16,10 +11,12 @@
 #include <ATen/Context.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/dropout.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
@@ -28,23 +25,19 @@
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/module_parameters.h"
-#include "lockstep/train/checkpoint.h"
 #include "lockstep/train/recipe.h"
-#include "lockstep/train/result_so_far.h"
-#include "lockstep/train/stop_request.h"
 #include "lockstep/train/testing.h"
 
 namespace lockstep::train {
 namespace {
 
-namespace fs = std::filesystem;
 using comm::Communicator;
 using comm::testing::on_ranks;
 using testing::kBlobs;
+using testing::kTokens;
 using testing::message_of;
 using testing::refusal;
 using testing::train;
-using Steps = std::vector<std::int64_t>;
 
 /// Of all ranks at the end.
 std::set<std::string> hashes(int ranks, const std::vector<std::string>& settings) {
@@ -75,22 +68,6 @@ TEST(Training, LearnsBlobsOverEveryWire) {
     EXPECT_NE(refusal(2, {"wire.name=" + name}).find("set exact = false"), std::string::npos) << name;
   }
 }
-
-constexpr const char kTokens[] = R"(
-steps = 12
-batch = 7
-[data]
-train = "tokens:samples=40,length=9,vocabulary=60"
-[task]
-name = "next_token"
-vocabulary = 60
-[model]
-width = 8
-layers = 1
-[optimizer]
-name = "sgd"
-lr = 0.5
-)";
 
 class SparseEmbedding : public ::testing::TestWithParam<std::vector<std::string>> {
  protected:
@@ -234,7 +211,7 @@ TEST(Training, NamesWhatBackwardDoesNotReach) {
   };
   const std::string few = warning(2), many = warning(13);
   EXPECT_NE(few.find("does not reach 2 of 4 parameters: spare0, spare1;"), std::string::npos) << few;
-  EXPECT_NE(many.find("spare8, spare9 and 3 more;"), std::string::npos) << many;
+  EXPECT_NE(many.find("spare8, spare9, … (13 in all);"), std::string::npos) << many;
 }
 
 TEST(SyncBatchNorm, TrainsAsOneProcessDoes) {
@@ -260,6 +237,19 @@ TEST(SyncBatchNorm, TrainsAsOneProcessDoes) {
     }
     for (const double loss : losses) EXPECT_NEAR(loss, losses[0], 1e-11 * std::abs(losses[0])) << batch;
   }
+}
+
+TEST(SyncBatchNorm, HasNoPieceWithoutSamples) {
+  on_ranks({3}, [](Communicator& group) {
+    NormedTask task;
+    TrainerSettings settings;
+    settings.batch = 64;  // of 130: the last has 2
+    settings.accumulate = 2;
+    settings.sync_batch_norm = true;
+    settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+    const auto set = data::open("blobs:samples=130,dims=6,classes=3");
+    EXPECT_EQ(Trainer(group, settings).fit(task, {.train = set}).steps, 3);
+  });
 }
 
 TEST(SyncBatchNorm, IsRefusedWhereRanksDoNotMeet) {
@@ -334,6 +324,67 @@ TEST_P(ExactMode, GivesTheSameBitsOnAnyNumberOfRanks) {
     EXPECT_EQ(outcome.result.evaluations[0].figures, alone.result.evaluations[0].figures) << ranks;
   }
   EXPECT_NE(train(1, {"seed=1"}).hash, alone.hash);
+}
+
+TEST(ExactMode, GivesTheSamePerplexityOnAnyNumberOfRanks) {
+  const std::vector<std::string> run = {"exact=true",
+                                        "precision=float64",
+                                        "model.name=lstm",
+                                        "model.hidden=8",
+                                        "data.test='tokens:samples=70,length=9,vocabulary=60,seed=2'",
+                                        "evaluation_batch=23"};
+  const auto alone = train(1, run, {}, kTokens).result.evaluations.at(0).figures;
+  EXPECT_EQ(alone.at(1).first, "perplexity");
+  for (const int ranks : {2, 3, 4, 8}) {
+    EXPECT_EQ(train(ranks, run, {}, kTokens).result.evaluations.at(0).figures, alone) << ranks;
+  }
+}
+
+TEST(ExactMode, RefusesDropoutThatKnowsNoShards) {
+  struct Net : torch::nn::Module {
+    parallel::Linear layer = register_module("layer", parallel::Linear(6, 3));
+    torch::nn::Dropout drop = register_module("drop", torch::nn::Dropout(0.5));
+  };
+  struct DroppingTask final : Task {
+    torch::nn::Module& model() override { return net; }
+    Score score(const data::Batch&) override { return {}; }
+    Net net;
+  };
+  const auto drop = [](RecipeRun& run) { run.task = std::make_unique<DroppingTask>(); };
+  EXPECT_SAYS(message_of([&] { train(1, {}, {}, kBlobs, nullptr, drop); }), "'drop' is a dropout of torch::nn");
+}
+
+/// A batch norm sees tens, whatever the data.
+class TensTask final : public Task {
+ public:
+  struct Net : torch::nn::Module {
+    parallel::BatchNorm norm = register_module("norm", parallel::BatchNorm(1));
+    parallel::Linear last = register_module("last", parallel::Linear(6, 3));
+  };
+  torch::nn::Module& model() override { return net; }
+  Score score(const data::Batch& batch) override {
+    const at::Tensor targets = batch["label"].flatten().to(at::kLong);
+    const at::Tensor outputs = net.last(net.norm(at::full({targets.numel(), 1, 6}, 10.0F)).flatten(1));
+    return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
+            targets};
+  }
+  Net net;
+};
+
+TEST(ExactMode, TakesNoStatisticsOfEmptyShards) {
+  for (const int ranks : {1, 3}) {
+    on_ranks({ranks}, [](Communicator& group) {
+      TensTask task;
+      TrainerSettings settings;
+      settings.steps = 3;
+      settings.batch = 2;  // of 16 shards
+      settings.exact = true;
+      settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+      Trainer(group, settings).fit(task, {.train = data::open("blobs:samples=130,dims=6,classes=3")});
+      EXPECT_EQ(task.net.norm->num_batches_tracked.item<int>(), 3);
+      EXPECT_NEAR(task.net.norm->running_mean.item<double>(), 10 * (1 - std::pow(0.9, 3)), 1e-5);
+    });
+  }
 }
 
 class FusedStep : public ::testing::TestWithParam<std::vector<std::string>> {};
@@ -589,318 +640,6 @@ TEST(Training, SaysWhereALossIsNotFinite) {
       EXPECT_NE(error.message().find("is that of layers.2."), std::string::npos) << error.message();
     }
   }
-}
-
-class Checkpoints : public ::testing::Test {
- protected:
-  Checkpoints() : folder_((fs::path(::testing::TempDir()) / ("trainer_test_" + std::to_string(getpid()))).string()) {}
-  ~Checkpoints() override { fs::remove_all(folder_); }
-  CheckpointSettings settings(bool resume, std::int64_t every = 4) const {
-    return {.folder = folder_, .every_steps = every, .resume = resume};
-  }
-
-  std::string folder_;
-};
-
-TEST_F(Checkpoints, LetARunGoOnWithOtherRanks) {
-  const auto whole = train(2, {});
-  // Step 9 lies in mid epoch (7 steps of 20 from 130 samples); the schedule must know of all 12.
-  for (const auto& [before, after] : {std::pair(1, 3), std::pair(4, 1), std::pair(3, 8)}) {
-    fs::remove_all(folder_);
-    train(before, {}, settings(false, 9));
-    // As if it had been killed after step 9.
-    fs::remove_all(folder_ + "/0000000012");
-    const auto resumed = train(after, {}, settings(true));
-    EXPECT_EQ(resumed.hash, whole.hash) << before << " then " << after;
-    EXPECT_EQ(resumed.result.loss, whole.result.loss);
-  }
-}
-
-TEST_F(Checkpoints, AreTheSameForAFusedStep) {
-  const auto whole = train(2, {});
-  for (const bool fused_first : {true, false}) {
-    fs::remove_all(folder_);
-    train(3, {fused_first ? "fuse_step=true" : "fuse_step=false"}, settings(false, 9));
-    fs::remove_all(folder_ + "/0000000012");
-    const auto resumed = train(2, {fused_first ? "fuse_step=false" : "fuse_step=true"}, settings(true));
-    EXPECT_EQ(resumed.hash, whole.hash) << fused_first;
-  }
-}
-
-TEST_F(Checkpoints, LetLocalStepsGoOn) {
-  for (const std::string states : {"true", "false"}) {
-    const std::vector<std::string> run = {"exact=false", "local_steps=4", "average_states=" + states};
-    fs::remove_all(folder_);
-    const auto whole = train(3, run, settings(false, 6));  // between two averages
-    fs::remove_all(folder_ + "/0000000012");
-    EXPECT_EQ(train(3, run, settings(true, 6)).hash, whole.hash);
-    fs::remove_all(folder_ + "/0000000012");
-    EXPECT_EQ(train(2, run, settings(true, 6)).result.steps, 12);
-  }
-}
-
-TEST_F(Checkpoints, HoldWhatIsRememberedOfRows) {
-  const std::vector<std::string> run = {"model.name=lstm", "model.hidden=8", "model.sparse_embedding=true",
-                                        "optimizer.name=adam", "optimizer.lr=0.01"};
-  const auto whole = train(3, run, settings(false, 5), kTokens);
-  fs::remove_all(folder_ + "/0000000012");
-  EXPECT_EQ(train(3, run, settings(true, 5), kTokens).hash, whole.hash);
-}
-
-TEST_F(Checkpoints, HoldTheLossScale) {
-  // Until step 9 some steps are skipped, so that the optimiser has taken fewer than the schedule.
-  const std::vector<std::string> half = {"precision=fp16", "loss_scale.start=4194304", "loss_scale.grow_after=3"};
-  const auto whole = train(2, half);
-  EXPECT_GT(whole.result.skipped, 0);
-  EXPECT_LT(whole.result.skipped, 9);
-  train(1, half, settings(false, 9));
-  fs::remove_all(folder_ + "/0000000012");
-  const auto facts = CheckpointFolder(folder_).newest()->facts;
-  EXPECT_LT(facts.at("optimizer_steps").get<int>(), 9);
-  const auto resumed = train(3, half, settings(true));
-  EXPECT_EQ(resumed.hash, whole.hash);
-  EXPECT_EQ(resumed.result.loss, whole.result.loss);
-}
-
-/// The rates of a run.
-class Rates final : public Observer {
- public:
-  void on_step(const StepReport& report) override { lr.push_back(report.lr); }
-  std::vector<double> lr;
-};
-
-TEST_F(Checkpoints, OfAnotherScheduleLetThisOneBegin) {
-  const std::vector<std::string> plateau = {"schedule.name=plateau", "schedule.patience=0",
-                                            "data.validation='blobs:samples=50,dims=6,classes=3'"};
-  train(2, {}, settings(false, 9));
-  fs::remove_all(folder_ + "/0000000012");
-  const auto rates = std::make_shared<Rates>();
-  train(2, plateau, settings(true, 9), kBlobs, rates);
-  EXPECT_EQ(rates->lr, (std::vector<double>{0.01, 0.01, 0.01}));
-  EXPECT_NE(refusal(1, {"schedule.name=plateau"}).find("set data.validation"), std::string::npos);
-}
-
-TEST_F(Checkpoints, AreKeptByNumber) {
-  train(2, {"steps=12"}, settings(false, 2));
-  EXPECT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
-}
-
-// Clouds elsewhere: the better a model knows the others, the worse is it here.
-constexpr const char kOtherBlobs[] = "data.validation='blobs:samples=50,dims=6,classes=3,seed=9'";
-
-std::int64_t step_of_lowest_loss(const RunResult& result) {
-  std::pair<double, std::int64_t> best(INFINITY, 0);
-  for (const auto& evaluation : result.evaluations) {
-    if (evaluation.of == "validation") best = std::min(best, {evaluation.figures[0].second, evaluation.step});
-  }
-  return best.second;
-}
-
-TEST_F(Checkpoints, TheBestIsKeptBesideTheLast) {
-  // 7 steps an epoch.
-  for (const std::int64_t every : {0, 4}) {
-    fs::remove_all(folder_);
-    const auto first = train(2, {"steps=28", kOtherBlobs}, settings(false, every)).result;
-    const std::int64_t best = step_of_lowest_loss(first);
-    ASSERT_LT(best, 21);
-    EXPECT_EQ(CheckpointFolder(folder_).steps(), (every == 0 ? Steps{best, 21, 28} : Steps{best, 24, 28}));
-    EXPECT_EQ(best_step(CheckpointFolder(folder_), "loss"), best);
-    // Another process knows of it.
-    const auto rest = train(3, {"steps=56", kOtherBlobs}, settings(true, every)).result;
-    ASSERT_EQ(step_of_lowest_loss(rest), best);
-    EXPECT_EQ(CheckpointFolder(folder_).steps(), (every == 0 ? Steps{best, 49, 56} : Steps{best, 52, 56}));
-    EXPECT_EQ(best_step(CheckpointFolder(folder_), "loss"), best);
-    EXPECT_FALSE(best_step(CheckpointFolder(folder_), "bleu"));
-  }
-}
-
-TEST_F(Checkpoints, AreKeptByAnotherFigureAfterAResumption) {
-  auto now = settings(false, 0);
-  train(2, {"steps=14", kOtherBlobs}, now);
-  now.resume = true;
-  now.best_by = "f1";  // which the validations before do not have
-  const auto result = train(2, {"steps=28", kOtherBlobs, "metrics=['f1']"}, now).result;
-  const auto kept = CheckpointFolder(folder_).steps();
-  EXPECT_GT(kept.front(), 14);
-  EXPECT_EQ(kept.back(), 28);
-  EXPECT_EQ(result.evaluations.size(), 5U);  // four validations and a test
-}
-
-TEST_F(Checkpoints, ThatAreSpoiltAreNotTheLast) {
-  train(2, {}, settings(false, 5));
-  ASSERT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
-  fs::resize_file(folder_ + "/0000000012/part-00001.safetensors", 100);
-  auto keep_one = settings(true, 5);
-  keep_one.keep_last = 1;
-  train(2, {"steps=11"}, keep_one);
-  EXPECT_EQ(CheckpointFolder(folder_).steps(), Steps{11});
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 11);
-}
-
-void expect_same(const RunResult& one, const RunResult& other) {
-  EXPECT_EQ(one.steps, other.steps);
-  EXPECT_EQ(one.skipped, other.skipped);
-  EXPECT_EQ(one.loss, other.loss);
-  ASSERT_EQ(one.evaluations.size(), other.evaluations.size());
-  for (std::size_t i = 0; i < one.evaluations.size(); ++i) {
-    EXPECT_EQ(one.evaluations[i].of, other.evaluations[i].of);
-    EXPECT_EQ(one.evaluations[i].step, other.evaluations[i].step);
-    EXPECT_EQ(one.evaluations[i].epoch, other.evaluations[i].epoch);
-    EXPECT_EQ(one.evaluations[i].samples, other.evaluations[i].samples);
-    EXPECT_EQ(one.evaluations[i].figures, other.evaluations[i].figures);
-  }
-}
-
-TEST_F(Checkpoints, HoldTheResultSoFar) {
-  const std::vector<std::string> run = {"steps=30", kOtherBlobs, "precision=fp16", "loss_scale.start=4194304"};
-  const auto keep_all = [this](bool resume) {
-    auto all = settings(resume, 16);
-    all.keep_last = 100;
-    return all;
-  };
-  const auto whole = train(2, run, keep_all(false)).result;
-  EXPECT_GT(whole.skipped, 0);
-  EXPECT_EQ(whole.evaluations.size(), 5U);
-  for (const std::int64_t step : CheckpointFolder(folder_).steps()) {
-    if (step > 16) CheckpointFolder(folder_).remove(step);
-  }
-  const auto resumed = train(3, run, keep_all(true)).result;
-  expect_same(resumed, whole);
-  EXPECT_GT(resumed.seconds, 0);
-  EXPECT_GE(resumed.imbalance, 1);
-  // Nothing is left to do, and everything still to tell.
-  const auto again = train(2, run, keep_all(true)).result;
-  expect_same(again, whole);
-  EXPECT_NEAR(again.imbalance, resumed.imbalance, 1e-9);
-  EXPECT_EQ(again.seconds, noted_result(CheckpointFolder(folder_).facts(30)).seconds);
-}
-
-TEST_F(Checkpoints, AreOfTheirData) {
-  train(2, {"steps=9"}, settings(false));
-  const auto message = [this](const std::string& setting) -> std::string {
-    try {
-      train(2, {setting}, settings(true));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::Usage) << error.message();
-      return error.message();
-    }
-    return "";
-  };
-  EXPECT_NE(message("data.train='blobs:samples=120,dims=6,classes=3'").find("count of samples was 130 and is 120 now"),
-            std::string::npos);
-  EXPECT_NE(message("seed=1").find("its seed was 0 and is 1 now"), std::string::npos);
-  EXPECT_NE(message("data.order=sequential").find("data.order was \"shuffle\""), std::string::npos);
-  EXPECT_EQ(message("batch=10"), "");  // it is the samples that count
-}
-
-TEST_F(Checkpoints, ThatAreSpoiltArePassedOver) {
-  const auto whole = train(2, {});
-  train(2, {}, settings(false, 5));
-  ASSERT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
-  const auto spoil = [this](const char* file, std::streamoff place) {
-    std::fstream out(folder_ + file, std::ios::in | std::ios::out | std::ios::binary);
-    out.seekp(place);
-    out.put('!');
-  };
-  spoil("/0000000012/part-00001.safetensors", 300);
-  EXPECT_THROW(CheckpointFolder(folder_).read(12), Error);
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
-  EXPECT_EQ(train(3, {}, settings(true, 5)).hash, whole.hash);
-
-  spoil("/0000000012/manifest.json", 0);
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
-  fs::remove(folder_ + "/0000000010/part-00000.safetensors");
-  EXPECT_FALSE(CheckpointFolder(folder_).newest());
-}
-
-/// What it remembers cannot be written as JSON.
-class Unspeakable final : public Callback {
- public:
-  std::string name() const override { return "unspeakable"; }
-  nlohmann::json state() const override { return "\xff"; }
-};
-
-TEST_F(Checkpoints, ThatCannotBeWrittenAreNamed) {
-  const auto add = [](RecipeRun& run) { run.settings.callbacks.push_back(std::make_shared<Unspeakable>()); };
-  try {
-    train(2, {}, settings(false), kBlobs, nullptr, add);
-    FAIL() << "nobody noticed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::Io) << error.message();
-    EXPECT_NE(error.message().find("the last checkpoint, of step 12, is not written"), std::string::npos)
-        << error.message();
-  }
-  EXPECT_TRUE(CheckpointFolder(folder_).steps().empty());
-  EXPECT_TRUE(fs::is_empty(folder_));
-}
-
-TEST_F(Checkpoints, AreNoneWhereIsNoFolder) {
-  std::ofstream(folder_) << "a file";
-  const CheckpointFolder none(folder_);
-  EXPECT_TRUE(none.steps().empty());
-  EXPECT_FALSE(none.newest());
-  none.drop_unfinished();
-  EXPECT_TRUE(fs::exists(folder_));
-}
-
-TEST_F(Checkpoints, UnfinishedAreNotSeen) {
-  train(1, {}, settings(false, 5));
-  fs::create_directory(folder_ + "/0000000099.new");
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 12);
-  train(1, {"steps=13"}, settings(true, 5));
-  EXPECT_FALSE(fs::exists(folder_ + "/0000000099.new"));
-}
-
-/// Asks the process to stop in the midst of a run.
-class StopAfter final : public Observer {
- public:
-  explicit StopAfter(std::int64_t step) : step_(step) {}
-  void on_step(const StepReport& report) override {
-    if (report.step == step_) (void)raise(SIGTERM);
-  }
-
- private:
-  std::int64_t step_;
-};
-
-TEST_F(Checkpoints, AreMadeWhenARunIsAskedToStop) {
-  const auto whole = train(2, {});
-  const auto stopped = train(2, {}, settings(false, 1000), kBlobs, std::make_shared<StopAfter>(5));
-  EXPECT_TRUE(stopped.result.stopped);
-  EXPECT_EQ(stopped.result.steps, 6);  // the step after the one in which it was asked
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 6);
-  const auto resumed = train(4, {}, settings(true));
-  EXPECT_FALSE(resumed.result.stopped);
-  EXPECT_EQ(resumed.hash, whole.hash);
-}
-
-TEST_F(Checkpoints, AreNotMadeOfWeightsThatAreNotFinite) {
-  // The loss of the first step is one, though its gradients end the weights.
-  const auto message =
-      message_of([this] { train(2, {"optimizer.name=sgd", "optimizer.lr=1e39"}, settings(false, 1)); }, Fault::Data);
-  EXPECT_NE(message.find("weights are not finite after step 1"), std::string::npos) << message;
-  EXPECT_FALSE(CheckpointFolder(folder_).newest());
-}
-
-TEST(StopRequest, IsOneOfAllInTheProcess) {
-  struct sigaction before{}, after{};
-  sigaction(SIGUSR1, nullptr, &before);
-  {
-    const StopRequest first;
-    EXPECT_FALSE(first.made());
-    raise(SIGUSR1);
-    const auto second = std::make_unique<StopRequest>();
-    EXPECT_TRUE(second->made());
-  }
-  sigaction(SIGUSR1, nullptr, &after);
-  EXPECT_EQ(after.sa_handler, before.sa_handler);
-  EXPECT_FALSE(StopRequest().made());
-}
-
-TEST_F(Checkpoints, StopAtTheWallTime) {
-  const auto stopped = train(2, {"wall_time_s=0.000001"}, settings(false));
-  EXPECT_TRUE(stopped.result.stopped);
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, stopped.result.steps);
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ class Gpt : public torch::nn::Module {
     const bool matrix = values.dim() == 2 && name.find(".c_") != std::string::npos;
     if (!matrix) return values;
     const auto& first = file.shape(prefix + "h.0.attn.c_attn.weight");
-    return first[0] < first[1] ? values.t().contiguous() : values;
+    return first.size() == 2 && first[0] < first[1] ? values.t().contiguous() : values;
   }
 
   /// The causal masks of OpenAI's files.

@@ -9,7 +9,7 @@ namespace {
 class Adagrad final : public Optimizer {
  public:
   Adagrad(const Config& recipe, const std::string& key)
-      : lr_decay_(not_negative(recipe, key + ".lr_decay", 0)), epsilon_(not_negative(recipe, key + ".eps", 1e-10)) {}
+      : lr_decay_(not_negative(recipe, key + ".lr_decay", 0)), epsilon_(positive(recipe, key + ".eps", 1e-10)) {}
 
   std::vector<std::string> states() const override { return {"sum"}; }
 

@@ -13,7 +13,7 @@ enum class Decay : std::uint8_t { OfGradient, OfWeight };
 class Adam final : public Optimizer {
  public:
   Adam(const Config& recipe, const std::string& key, Decay decay)
-      : betas_(Betas::read(recipe, key)), epsilon_(not_negative(recipe, key + ".eps", 1e-8)), decay_(decay) {}
+      : betas_(Betas::read(recipe, key)), epsilon_(positive(recipe, key + ".eps", 1e-8)), decay_(decay) {}
 
   std::vector<std::string> states() const override { return {"exp_avg", "exp_avg_sq"}; }
 

@@ -12,7 +12,7 @@ namespace {
 class Lamb final : public Optimizer {
  public:
   Lamb(const Config& recipe, const std::string& key)
-      : betas_(Betas::read(recipe, key)), epsilon_(not_negative(recipe, key + ".eps", 1e-6)) {}
+      : betas_(Betas::read(recipe, key)), epsilon_(positive(recipe, key + ".eps", 1e-6)) {}
 
   std::vector<std::string> states() const override { return {"exp_avg", "exp_avg_sq"}; }
   bool elementwise() const noexcept override { return false; }

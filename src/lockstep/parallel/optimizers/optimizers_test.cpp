@@ -136,6 +136,17 @@ TEST(ParameterGroups, LearnApart) {
     EXPECT_EQ(buckets.weight(0)[0].item<float>(), 0.5F);
     EXPECT_EQ(buckets.weight(1)[0].item<float>(), 0.875F);
     EXPECT_EQ(buckets.weight(2)[2].item<float>(), 0.875F);
+    // What a group does not say, one before it does.
+    for (std::size_t number = 0; number < 3; ++number) buckets.weight(number).fill_(1);
+    BucketOptimizer twice(make_optimizer("sgd", Config(), "optimizer"), parameters, buckets,
+                          {{.patterns = {}, .weight_decay = 1},
+                           {.patterns = {"*.bias"}, .weight_decay = 0},
+                           {.patterns = {"a.*"}, .lr_factor = 2}},
+                          group);
+    twice.step(0.25, 1);
+    EXPECT_EQ(buckets.weight(0)[0].item<float>(), 0.0F);
+    EXPECT_EQ(buckets.weight(1)[0].item<float>(), 0.5F);
+    EXPECT_EQ(buckets.weight(2)[2].item<float>(), 0.5F);
     EXPECT_THROW(BucketOptimizer(make_optimizer("sgd", Config(), "optimizer"), parameters, buckets,
                                  {{}, {.patterns = {"*.gamma"}}}, group),
                  Error);

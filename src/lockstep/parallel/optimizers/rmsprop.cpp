@@ -10,7 +10,7 @@ class RmsProp final : public Optimizer {
  public:
   RmsProp(const Config& recipe, const std::string& key)
       : alpha_(share_below_one(recipe, key + ".alpha", 0.99)),
-        epsilon_(not_negative(recipe, key + ".eps", 1e-8)),
+        epsilon_(positive(recipe, key + ".eps", 1e-8)),
         momentum_(share_below_one(recipe, key + ".momentum", 0)) {}
 
   std::vector<std::string> states() const override {

@@ -27,6 +27,7 @@ class EarlyStopping final : public Callback {
 
   void on_start(const RunInfo& info) override {
     if (!info.validates) fail(Fault::Usage, key_ + " looks at validations: set data.validation");
+    check_figure(figure_, info.figures, key_ + ".metric");
   }
 
   void on_evaluation(const Evaluation& evaluation) override {

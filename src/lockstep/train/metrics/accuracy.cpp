@@ -11,6 +11,7 @@ namespace {
 class Accuracy final : public Metric {
  public:
   Accuracy(std::string name, std::int64_t most) : name_(std::move(name)), most_(most) {}
+  std::vector<std::string> names() const override { return {name_}; }
   at::Tensor sums(const Score& score) const override {
     const std::int64_t most = std::min(most_, score.outputs.size(1));
     const at::Tensor best =

@@ -22,22 +22,35 @@ at::Tensor as_matrix(const at::Tensor& sums) {
 
 class Confusion final : public Metric {
  public:
+  /// None are known of classes that are not.
+  explicit Confusion(std::int64_t classes) : classes_(classes) {}
+  std::vector<std::string> names() const override {
+    std::vector<std::string> result;
+    for (std::int64_t cell = 0; cell < classes_ * classes_; ++cell) result.push_back(name_of(cell, classes_));
+    return result;
+  }
   at::Tensor sums(const Score& score) const override { return counts(score); }
   Figures figures(const at::Tensor& sums) const override {
     Figures result;
-    const at::Tensor matrix = as_matrix(sums);
-    for (std::int64_t target = 0; target < matrix.size(0); ++target) {
-      for (std::int64_t guess = 0; guess < matrix.size(1); ++guess) {
-        result.emplace_back(fmt::format("confusion/{}/{}", target, guess), matrix[target][guess].item<double>());
-      }
+    const std::int64_t classes = as_matrix(sums).size(0);
+    for (std::int64_t cell = 0; cell < sums.numel(); ++cell) {
+      result.emplace_back(name_of(cell, classes), sums[cell].item<double>());
     }
     return result;
   }
+
+ private:
+  static std::string name_of(std::int64_t cell, std::int64_t classes) {
+    return fmt::format("confusion/{}/{}", cell / classes, cell % classes);
+  }
+
+  std::int64_t classes_;
 };
 
 /// The mean over the classes that occur or are guessed, as of scikit-learn's f1_score(average="macro").
 class F1 final : public Metric {
  public:
+  std::vector<std::string> names() const override { return {"f1"}; }
   at::Tensor sums(const Score& score) const override { return counts(score); }
   Figures figures(const at::Tensor& sums) const override {
     const at::Tensor matrix = as_matrix(sums), right = matrix.diagonal();
@@ -47,8 +60,9 @@ class F1 final : public Metric {
   }
 };
 
-const MetricRegistry::Add confusion{"confusion", "How often each class is taken for each other",
-                                    [](const MetricSettings&) { return std::make_unique<Confusion>(); }};
+const MetricRegistry::Add confusion{
+    "confusion", "How often each class is taken for each other",
+    [](const MetricSettings& settings) { return std::make_unique<Confusion>(settings.classes); }};
 const MetricRegistry::Add f1{"f1", "Mean over classes of the harmonic mean of precision and recall",
                              [](const MetricSettings&) { return std::make_unique<F1>(); }};
 

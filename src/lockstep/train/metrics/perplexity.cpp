@@ -9,6 +9,7 @@ namespace {
 
 class Perplexity final : public Metric {
  public:
+  std::vector<std::string> names() const override { return {"perplexity"}; }
   at::Tensor sums(const Score& score) const override {
     return at::tensor({score.loss.item<double>(), static_cast<double>(score.count)}, at::kDouble);
   }

@@ -34,8 +34,8 @@ class Classification final : public TaskKind {
     const at::Tensor outputs = for_loss(model.forward(batch.tensors[place_of_input(batch.schema)]));
     const at::Tensor targets = batch[target_].flatten().to(at::kLong);
     try {
-      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, -100, smoothing_), targets.numel(),
-              outputs.detach(), targets};
+      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone, smoothing_),
+              targets.numel(), outputs.detach(), targets};
     } catch (const c10::Error&) {
       if (targets.is_cpu())
         check_numbers(batch[target_].to(at::kLong), outputs.size(1), batch, "class", "task.classes");

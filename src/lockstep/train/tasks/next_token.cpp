@@ -31,8 +31,8 @@ class NextToken final : public TaskKind {
       const std::int64_t time = tokens.size(1) - 1;
       const at::Tensor outputs = for_loss(model.forward(tokens.narrow(1, 0, time))).flatten(0, 1);
       const at::Tensor targets = tokens.narrow(1, 1, time).flatten();
-      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum), targets.numel(), outputs.detach(),
-              targets};
+      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone), targets.numel(),
+              outputs.detach(), targets};
     } catch (const c10::Error&) {
       if (tokens.is_cpu()) check_numbers(tokens, words_, batch, "token", "task.vocabulary");
       throw;
