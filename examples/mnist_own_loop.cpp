@@ -8,9 +8,8 @@
 #include "lockstep/comm/runtime.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/open.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/models/weights.h"
 #include "lockstep/parallel/distributed_optimizer.h"
-#include "lockstep/parallel/module_parameters.h"
 
 using namespace lockstep;
 
@@ -50,7 +49,7 @@ int main(int argc, char** argv) {
       optimizer.step();
       if (++step % 50 == 0 && runtime.rank() == 0) fmt::print("step {}: loss {:.3f}\n", step, loss.item<double>());
     }
-    if (runtime.rank() == 0) models::write_safetensors("mnist_own_loop.safetensors", parallel::parameters_of(*net));
+    if (runtime.rank() == 0) models::save_weights(*net, "mnist_own_loop.safetensors");
     return 0;
   } catch (...) {
     return runtime.abort(current_error());

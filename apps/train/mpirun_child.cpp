@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,6 +19,9 @@
 
 namespace lockstep::apps {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kToSave{60};
 
 [[noreturn]] void become_mpirun(const comm::LaunchOptions& options, const sigset_t& mask) {
   // Ctrl-C comes through the parent, and so once.
@@ -43,15 +48,22 @@ int launch_on_hosts(const comm::LaunchOptions& options) {
   const pid_t child = fork();
   if (child < 0) fail_errno("cannot start a process", errno);
   if (child == 0) become_mpirun(options, signals.mask_before());
+  // To SIGTERM and Ctrl-C mpirun answers by killing its ranks. They are to save first, and have their time for it.
+  std::optional<Clock::time_point> end_at;
   for (int status = 0;;) {
     if (waitpid(child, &status, WNOHANG) == child) {
       return WIFEXITED(status) ? WEXITSTATUS(status) : exit_code::kSignal + WTERMSIG(status);
     }
     pollfd inbox{signals.descriptor(), POLLIN, 0};
-    (void)poll(&inbox, 1, -1);
+    constexpr int kTick_ms = 1000;
+    (void)poll(&inbox, 1, end_at ? kTick_ms : -1);
     for (const int signal : signals.take()) {
-      if (signal != SIGCHLD && signal != SIGPIPE) kill(child, signal);
+      if (signal == SIGCHLD || signal == SIGPIPE) continue;
+      const bool first = (signal == SIGTERM || signal == SIGINT) && !end_at;
+      if (first) end_at = Clock::now() + kToSave;
+      kill(child, first ? SIGUSR1 : signal);
     }
+    if (end_at && Clock::now() > *end_at) kill(child, SIGTERM);
   }
 }
 

@@ -1,4 +1,5 @@
 // `lockstep train`: a recipe on some ranks, each of which is train_rank.cpp.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include "commands.h"
 #include "lockstep/core/config.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/log.h"
 #include "lockstep/core/paths.h"
 #include "lockstep/train/instructions.h"
 #include "lockstep/train/run_folder.h"
@@ -42,16 +44,25 @@ struct Options {
   bool resume = false;
 };
 
+/// In characters; 0: standard error is none.
+int width_of_terminal() {
+  if (isatty(STDERR_FILENO) != 1) return 0;
+  constexpr int kUsual = 80;
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : kUsual;
+}
+
 int launch_ranks(const TrainOptions& options, const Config& recipe, const std::vector<std::string>& more) {
   if (recipe.get("exact", false)) {
     for (const auto& [name, value] : train::environment_of(recipe.get("instructions", ""))) {
       setenv(name.c_str(), value.c_str(), 1);
     }
   }
-  if (isatty(STDERR_FILENO) == 1) setenv(kTerminal, "1", 1);
+  if (const int width = width_of_terminal(); width > 0) setenv(kTerminal, std::to_string(width).c_str(), 1);
   auto launch = options.launch;
   launch.command = {own_program(), kTrainRank, options.rank.folder};
   if (options.rank.resume) launch.command.emplace_back("--resume");
+  if (!options.rank.recipe.empty()) launch.command.insert(launch.command.end(), {kRecipe, options.rank.recipe});
   if (options.rank.print_hash) launch.command.emplace_back("--print-hash");
   if (options.rank.json) launch.command.emplace_back("--json");
   for (const auto& assignment : options.rank.assignments) {
@@ -60,6 +71,7 @@ int launch_ranks(const TrainOptions& options, const Config& recipe, const std::v
   launch.command.insert(launch.command.end(), more.begin(), more.end());
   if (options.one_process) {
     if (!launch.hosts.empty()) fail(Fault::Usage, "--one-process is on one host; leave --hosts out");
+    if (launch.ranks.value_or(1) < 1) fail(Fault::Usage, fmt::format("-n {}: expected 1 or more", *launch.ranks));
     launch.command.insert(launch.command.end(), {kThreadsAsRanks, std::to_string(launch.ranks.value_or(1))});
     launch.ranks = 1;
   }
@@ -98,6 +110,28 @@ Config settled(Config recipe, const std::vector<std::string>& assignments) {
   return recipe;
 }
 
+/// What ranks lay over a recipe, so that they have the instructions that settled() found.
+std::vector<std::string> pinned(std::vector<std::string> assignments, const Config& recipe) {
+  if (recipe.get("exact", false)) assignments.push_back("instructions=" + recipe.get("instructions", ""));
+  return assignments;
+}
+
+/// A run goes on with its own.
+void warn_of_other_recipe(const Options& options) {
+  if (!std::filesystem::exists(options.recipe)) return;
+  Config given = Config::from_file(options.recipe);
+  Config own = train::RunFolder::open(options.train.runs, options.name).recipe();
+  for (Config* recipe : {&given, &own}) {
+    for (const auto& assignment : options.train.assignments) recipe->set(assignment);
+    recipe->set("instructions=any");  // which the run has pinned
+  }
+  if (given.toml() == own.toml()) return;
+  log().warn(
+      "the run '{}' goes on with its own recipe; {}, which says otherwise, is not read; change settings of a run "
+      "by key=value",
+      options.name, options.recipe);
+}
+
 /// Starts the ranks of the run in options.rank.folder, whose recipe will be this one, and ends the program with their
 /// exit code.
 void launch_training(const TrainOptions& options, const Config& recipe) {
@@ -121,14 +155,23 @@ void run(Options& options) {
   start_once();
   if (options.resume && options.name.empty()) fail(Fault::Usage, "--resume goes on with the run that --name names");
   if (options.resume && train::RunFolder::exists(options.train.runs, options.name)) {
+    warn_of_other_recipe(options);
     return resume_training(options.train, options.name);
   }
   const Config recipe = settled(Config::from_file(options.recipe), options.train.assignments);
   if (options.lr.find) return find_lr(options, recipe);
   const std::string stem = std::filesystem::path(options.recipe).stem().string();
-  options.train.rank.folder = train::RunFolder::create(options.train.runs, options.name, stem, recipe).path();
-  const train::RunLock lock(options.train.rank.folder);
-  launch_training(options.train, recipe);
+  auto& rank = options.train.rank;
+  rank.folder = train::RunFolder::create(options.train.runs, options.name, stem, recipe).path();
+  rank.recipe = options.recipe;
+  rank.assignments = pinned(options.train.assignments, recipe);
+  const train::RunLock lock(rank.folder);
+  try {
+    launch_training(options.train, recipe);
+  } catch (...) {
+    train::RunFolder::forget_unless_begun(rank.folder);  // so that its name is free again
+    throw;
+  }
 }
 
 }  // namespace
@@ -141,8 +184,7 @@ void resume_training(TrainOptions& options, const std::string& name) {
   auto& rank = options.rank;
   rank.folder = folder;
   rank.resume = true;
-  rank.assignments = options.assignments;
-  if (recipe.get("exact", false)) rank.assignments.push_back("instructions=" + recipe.get("instructions", ""));
+  rank.assignments = pinned(options.assignments, recipe);
   launch_training(options, recipe);
 }
 

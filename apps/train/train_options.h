@@ -12,14 +12,16 @@
 
 namespace lockstep::apps {
 
-/// Set for ranks whose standard error is a terminal in the end.
+/// Set for ranks whose standard error is a terminal in the end, to its width.
 inline constexpr const char kTerminal[] = "LOCKSTEP_TERMINAL";
 inline constexpr const char kTrainRank[] = "train-rank";
 inline constexpr const char kThreadsAsRanks[] = "--threads-as-ranks";
 inline constexpr const char kSet[] = "--set";
+inline constexpr const char kRecipe[] = "--recipe";
 
 struct RankOptions {
   std::string folder;  // of the run
+  std::string recipe;  // of a new one: the file that the recipe there was made of
   bool resume = false;
   std::vector<std::string> assignments;  // over the recipe there
   int threads_as_ranks = 0;              // above 0: so many threads of one process are the ranks

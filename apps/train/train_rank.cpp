@@ -1,5 +1,6 @@
 // One rank of `lockstep train`.
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -12,6 +13,8 @@
 #include "lockstep/comm/thread_ranks.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/text.h"
+#include "lockstep/train/checkpoint.h"
 #include "lockstep/train/event_observer.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/run_folder.h"
@@ -82,11 +85,31 @@ void find_lr(const train::LrSweep& sweep, bool as_json, const Config& recipe, tr
   fmt::print("{}", as_json ? json_text(json_of(found)) : text_of(found));
 }
 
+int width_of_terminal() {
+  const char* width = std::getenv(kTerminal);
+  return width == nullptr ? 0 : static_cast<int>(parse_integer(kTerminal, width, 1, 1 << 16));
+}
+
+/// For a new run as its files say it, so that errors name the user's own places. Where these are not what the run
+/// began with, as on another host, as the run's folder says it.
+Config recipe_of(const RankOptions& options, const train::RunFolder& folder) {
+  Config own = folder.recipe();
+  for (const auto& assignment : options.assignments) own.set(assignment);
+  if (options.recipe.empty()) return own;
+  try {
+    Config given = Config::from_file(options.recipe);
+    for (const auto& assignment : options.assignments) given.set(assignment);
+    if (given.toml() == own.toml()) return given;
+  } catch (const Error&) {
+    // It is not there.
+  }
+  return own;
+}
+
 /// The exit code.
 int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& world) {
   train::RunFolder folder(options.folder);
-  Config recipe = folder.recipe();
-  for (const auto& assignment : options.assignments) recipe.set(assignment);
+  const Config recipe = recipe_of(options, folder);
   auto run = train::make_run(recipe, world);
   if (lr.find) {
     find_lr(lr.sweep, options.json, recipe, run, world);
@@ -97,7 +120,7 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
   train::Trainer trainer(world, run.settings);
   if (world.rank() == 0) {
     if (options.resume) trainer.add(std::make_shared<KeepRecipe>(folder, recipe));
-    trainer.add(std::make_shared<TrainView>(std::getenv(kTerminal) != nullptr));
+    trainer.add(std::make_shared<TrainView>(width_of_terminal()));
     trainer.add(std::make_shared<train::EventObserver>(folder.path(), run.task->model()));
   }
   const auto result = trainer.fit(*run.task, run.data);
@@ -110,10 +133,16 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
     } else if (options.print_hash) {
       fmt::print("{}\n", hash);
     }
-    fmt::print(stderr, "curves: tensorboard --logdir {}\ncheckpoint: {}/{:010}\n", folder.path(), folder.checkpoints(),
-               result.steps);
+    fmt::print(stderr, "curves: tensorboard --logdir {}\n", folder.path());
+    if (const auto steps = train::CheckpointFolder(folder.checkpoints()).steps(); !steps.empty()) {
+      fmt::print(stderr, "checkpoint: {}/{:010}\n", folder.checkpoints(), steps.back());
+    }
     if (!result.ended_early.empty()) fmt::print(stderr, "ended early by {}\n", result.ended_early);
-    if (result.stopped) fmt::print(stderr, "saved on request; go on with 'lockstep runs resume {}'\n", folder.name());
+    if (result.stopped) {
+      const std::string root = std::filesystem::path(folder.path()).parent_path().string();
+      fmt::print(stderr, "saved before its end; go on with 'lockstep runs resume {}{}'\n", folder.name(),
+                 root == TrainOptions().runs ? "" : " --runs " + root);
+    }
   }
   return result.stopped ? exit_code::kRequeue : exit_code::kDone;
 }
@@ -127,6 +156,7 @@ void add_train_rank(CLI::App& app) {
   command->group("");  // hidden: only `train` and `runs resume` start it
   command->add_option("folder", options->folder, "Of the run")->required();
   command->add_flag("--resume", options->resume, "From its newest checkpoint");
+  command->add_option(kRecipe, options->recipe, "The file it was made of");
   command->add_option(kSet, options->assignments, "key=value, over what its recipe says")->allow_extra_args(false);
   command->add_option(kThreadsAsRanks, options->threads_as_ranks, "So many threads of this process are the ranks");
   options->add_to(*command);

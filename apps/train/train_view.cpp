@@ -1,6 +1,7 @@
 #include "train/train_view.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -21,6 +22,25 @@ std::string with_commas(std::int64_t number) {
   return text;
 }
 
+constexpr const char kCell[] = "confusion/";
+
+/// A row for each class: how often it was taken for each; "" if nobody counts that, or of too many classes.
+std::string matrix_of(const train::Figures& figures) {
+  std::vector<double> cells;
+  for (const auto& [name, value] : figures) {
+    if (name.starts_with(kCell)) cells.push_back(value);
+  }
+  const auto classes = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(cells.size()))));
+  constexpr std::size_t kMost = 12;
+  if (classes == 0 || classes > kMost) return "";
+  std::string text = "rows are classes, columns what they were taken for:";
+  for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+    if (cell % classes == 0) text += fmt::format("\n{:>4}:", cell / classes);
+    text += fmt::format(" {:>7.0f}", cells[cell]);
+  }
+  return text;
+}
+
 double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 }  // namespace
@@ -33,41 +53,43 @@ void TrainView::on_start(const train::RunInfo& info) {
 
 void TrainView::on_step(const train::StepReport& report) {
   last_ = report;
+  samples_ += report.samples;
   const double keep = report.step == info_.first_step + 1 ? 0 : kSmoothing;
   loss_ = keep * loss_ + (1 - keep) * report.loss;
   imbalance_ = keep * imbalance_ + (1 - keep) * report.imbalance;
   const auto now = Clock::now();
   const auto pause =
-      terminal_ ? Clock::duration(std::chrono::milliseconds(100)) : Clock::duration(std::chrono::seconds(10));
+      terminal() ? Clock::duration(std::chrono::milliseconds(100)) : Clock::duration(std::chrono::seconds(10));
   if (now - drawn_ < pause) return;
   drawn_ = now;
   const auto done = static_cast<double>(report.step - info_.first_step);
   const auto left = static_cast<double>(info_.length.steps - report.step);
   const double rate = done / report.steps_s;
   const std::string text = fmt::format(
-      "epoch {:.2f}  step {} of {}  loss {:.4f}  {} samples/s  {}{} left",
-      static_cast<double>(report.step) / static_cast<double>(std::max<std::int64_t>(info_.length.steps_of_epoch, 1)),
-      report.step, info_.length.steps, loss_,
-      with_commas(static_cast<std::int64_t>(rate * static_cast<double>(info_.batch))),
+      "epoch {:.2f}  step {} of {}  loss {:.4f}  {} samples/s  {}{} left", report.epochs, report.step,
+      info_.length.steps, loss_, with_commas(static_cast<std::int64_t>(static_cast<double>(samples_) / report.steps_s)),
       info_.ranks > 1 ? fmt::format("slowest rank +{:.0f} %  ", 100 * (imbalance_ - 1)) : "",
       format_seconds(left / rate));
-  if (!terminal_) return say(text);
+  if (!terminal()) return say(text);
   // Lines of ranks are passed on when they end; this one ends where it began.
   const double share_done = static_cast<double>(report.step) / static_cast<double>(info_.length.steps);
-  fmt::print(stderr, "\033[K{} {}\r", bar_of(share_done), text);
+  // A line that wraps could not be drawn over.
+  const std::string bar = bar_of(share_done) + " ", with_bar = bar + text;
+  const auto room = static_cast<std::size_t>(width_ - 1);
+  fmt::print(stderr, "\033[K{}\r", with_bar.size() <= room ? with_bar : text.substr(0, room));
   std::fflush(stderr);
 }
 
 void TrainView::on_evaluation(const train::Evaluation& evaluation) {
   std::string text =
       fmt::format("epoch {}  {} of {} samples:", evaluation.epoch, evaluation.of, with_commas(evaluation.samples));
-  constexpr std::size_t kMostShown = 6;
-  for (std::size_t i = 0; i < std::min(kMostShown, evaluation.figures.size()); ++i) {
-    const auto& [name, value] = evaluation.figures[i];
+  for (const auto& [name, value] : evaluation.figures) {
+    if (name.starts_with(kCell)) continue;
     text += name == "accuracy" || name.starts_with("top") ? fmt::format("  {} {:.2f} %", name, 100 * value)
                                                           : fmt::format("  {} {:.4f}", name, value);
   }
   say(text);
+  if (const auto matrix = matrix_of(evaluation.figures); !matrix.empty()) say(matrix);
 }
 
 void TrainView::on_end() {
@@ -78,7 +100,7 @@ void TrainView::on_end() {
 }
 
 void TrainView::say(const std::string& line) {
-  fmt::print(stderr, "{}{}\n", terminal_ ? "\033[K" : "", line);
+  fmt::print(stderr, "{}{}\n", terminal() ? "\033[K" : "", line);
   std::fflush(stderr);
 }
 

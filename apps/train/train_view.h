@@ -12,7 +12,8 @@ namespace lockstep::apps {
 
 class TrainView final : public train::Observer {
  public:
-  explicit TrainView(bool terminal) : terminal_(terminal) {}
+  /// So many characters wide a terminal; 0: none.
+  explicit TrainView(int width) : width_(width) {}
   void on_start(const train::RunInfo& info) override;
   void on_step(const train::StepReport& report) override;
   void on_evaluation(const train::Evaluation& evaluation) override;
@@ -22,11 +23,14 @@ class TrainView final : public train::Observer {
   using Clock = std::chrono::steady_clock;
   void say(const std::string& line);
 
-  bool terminal_;
+  bool terminal() const noexcept { return width_ > 0; }
+
+  int width_;
   train::RunInfo info_;
   train::StepReport last_;
   Clock::time_point drawn_ = {};
-  double loss_ = 0;  // smoothed, as is the next
+  std::int64_t samples_ = 0;  // so far
+  double loss_ = 0;           // smoothed, as is the next
   double imbalance_ = 1;
 };
 

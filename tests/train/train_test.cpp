@@ -149,6 +149,27 @@ TEST_F(Train, SavesBeforeSlurmEndsIt) {
   EXPECT_EQ(hash(rest), wanted);
 }
 
+// Before its first step a run leaves nothing, and errors are where the user made them.
+TEST_F(Train, ThatIsRefusedLeavesItsNameFree) {
+  std::ofstream(folder_ / "typo.toml") << "# a typo\n\nsteps = 20\n[data]\ntrain = 'blobs'\n[optimizer]\nlrr = 1\n";
+  Background typo(command({"train", (folder_ / "typo.toml").string(), "--name", "mine"}));
+  EXPECT_EQ(typo.wait(60), 2);
+  EXPECT_TRUE(has(typo.errors(), "typo.toml:7: unknown key 'optimizer.lrr'")) << typo.errors();
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"optimizer.lr=abc"}, {"--resume", "optimizer.lr=abc"}, {"-n", "0"}}) {
+    auto words = train(2, {"--name", "mine"});
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    Background refused(words);
+    EXPECT_EQ(refused.wait(60), 2);
+    EXPECT_FALSE(fs::exists(folder_ / "runs/mine")) << refused.errors();
+    if (wrong.back() == "optimizer.lr=abc") {
+      EXPECT_TRUE(has(refused.errors(), "command line: optimizer.lr is a string")) << refused.errors();
+    }
+  }
+  Background run(train(1, {"--name", "mine", "steps=20"}));
+  hash(run);
+}
+
 TEST_F(Train, SavesWhenAskedToEndAndIsResumed) {
   const std::string wanted = undisturbed();
   {
@@ -157,6 +178,13 @@ TEST_F(Train, SavesWhenAskedToEndAndIsResumed) {
     run.signal(SIGTERM);
     ASSERT_EQ(run.wait(60), 75) << run.errors();
     EXPECT_TRUE(has(run.errors(), "lockstep runs resume asked")) << run.errors();
+  }
+  {
+    Background run(train(2, {"--name", "interrupted"}));
+    ASSERT_TRUE(waits_for_checkpoint("interrupted", 40)) << run.errors();
+    run.signal(SIGINT);
+    ASSERT_EQ(run.wait(60), 75) << run.errors();
+    EXPECT_EQ(about("interrupted").at("state"), "stopped");
   }
   Background again(train(2, {"--name", "asked"}));
   EXPECT_EQ(again.wait(), 2);
@@ -273,7 +301,7 @@ TEST_F(TrainOnHosts, SaysHowItEnded) {
   hash(run);
   EXPECT_EQ(about("far").at("state"), "done");
   EXPECT_EQ(about("far").at("result").at("steps"), 20);
-  mpirun_is("exit 9");
+  mpirun_is("touch " + (folder_ / "runs/lost/curves").string() + "; exit 9");
   Background lost(on_hosts({"--name", "lost"}));
   EXPECT_EQ(lost.wait(60), 9) << lost.errors();
   EXPECT_EQ(about("lost").at("state"), "failed");
@@ -281,18 +309,21 @@ TEST_F(TrainOnHosts, SaysHowItEnded) {
   Background none(on_hosts({"--name", "none"}));
   EXPECT_EQ(none.wait(60), 2) << none.errors();
   EXPECT_EQ(occurrences(none.errors(), "/no/such/mpirun"), 1) << none.errors();
-  EXPECT_EQ(about("none").at("state"), "failed");
+  EXPECT_FALSE(fs::exists(folder_ / "runs/none"));  // it had not begun
 }
 
+// By SIGTERM and SIGINT mpirun would end ranks that are to save.
 TEST_F(TrainOnHosts, HearsSignals) {
   const fs::path started = folder_ / "started";
   mpirun_is("trap 'exit 33' USR1\ntouch " + started.string() + "\nwhile :; do sleep 0.05; done");
-  Background run(on_hosts({"--name", "told"}));
-  for (int i = 0; i < 600 && !fs::exists(started); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  ASSERT_TRUE(fs::exists(started)) << run.errors();
-  run.signal(SIGUSR1);
-  EXPECT_EQ(run.wait(30), 33) << run.errors();
-  EXPECT_EQ(about("told").at("state"), "failed");
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {
+    fs::remove(started);
+    Background run(on_hosts({}));
+    for (int i = 0; i < 600 && !fs::exists(started); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ASSERT_TRUE(fs::exists(started)) << run.errors();
+    run.signal(signal);
+    EXPECT_EQ(run.wait(30), 33) << run.errors();
+  }
 }
 
 TEST_F(TrainOnHosts, FindsALearningRateAndLeavesNothing) {

@@ -401,8 +401,15 @@ void Config::finish() const {
   const auto unknown = find_unknown(state_->root, "", state_->asked);
   if (!unknown) return;
   const auto& [key, node] = *unknown;
-  fail(Fault::Usage, fmt::format("{}: unknown key '{}'{}", place_of(*node), key,
-                                 proposal(key, {state_->asked.begin(), state_->asked.end()})));
+  // Where none is near, those of the same table say most.
+  const std::string table = key.substr(0, key.rfind('.') + 1);
+  std::vector<std::string> beside;
+  for (const auto& known : state_->asked) {
+    if (!table.empty() && known.starts_with(table)) beside.push_back(known);
+  }
+  const std::vector<std::string> all(state_->asked.begin(), state_->asked.end());
+  fail(Fault::Usage,
+       fmt::format("{}: unknown key '{}'{}", place_of(*node), key, proposal(key, all, beside.empty() ? all : beside)));
 }
 
 std::string Config::toml() const {

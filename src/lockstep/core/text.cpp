@@ -157,6 +157,11 @@ std::int64_t parse_integer(std::string_view what, std::string_view text, std::in
 }
 
 std::string proposal(std::string_view name, const std::vector<std::string>& candidates) {
+  return proposal(name, candidates, candidates);
+}
+
+std::string proposal(std::string_view name, const std::vector<std::string>& candidates,
+                     const std::vector<std::string>& list) {
   if (candidates.empty()) return "";
   const auto wanted = lower(name);
   const std::string* nearest = nullptr;
@@ -175,7 +180,7 @@ std::string proposal(std::string_view name, const std::vector<std::string>& cand
   if (nearest != nullptr) return "; did you mean '" + *nearest + "'?";
 
   constexpr std::size_t kListed = 24;
-  auto listed = candidates;
+  auto listed = list;
   if (listed.size() > kListed) {
     listed.resize(kListed);
     listed.emplace_back("…");

@@ -30,5 +30,8 @@ std::int64_t parse_integer(std::string_view what, std::string_view text, std::in
 
 /// "; did you mean 'lr'?" when a candidate is near enough, else the list of candidates.
 std::string proposal(std::string_view name, const std::vector<std::string>& candidates);
+/// The same with another list.
+std::string proposal(std::string_view name, const std::vector<std::string>& candidates,
+                     const std::vector<std::string>& list);
 
 }  // namespace lockstep

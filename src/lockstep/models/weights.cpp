@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
 #include "lockstep/models/safetensors.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/name_pattern.h"
@@ -15,9 +16,9 @@
 namespace lockstep::models {
 namespace {
 
-parallel::Parameters tensors_of(Model& model) {
-  auto all = parallel::parameters_of(model.module());
-  for (auto& buffer : parallel::buffers_of(model.module())) all.push_back(std::move(buffer));
+parallel::Parameters tensors_of(const torch::nn::Module& model) {
+  auto all = parallel::parameters_of(model);
+  for (auto& buffer : parallel::buffers_of(model)) all.push_back(std::move(buffer));
   return all;
 }
 
@@ -61,11 +62,14 @@ struct Differences {
 
 }  // namespace
 
-void save_weights(Model& model, const std::string& path) { write_safetensors(path, tensors_of(model)); }
+void save_weights(const torch::nn::Module& model, const std::string& path) {
+  write_safetensors(path, tensors_of(model));
+}
+void save_weights(Model& model, const std::string& path) { save_weights(model.module(), path); }
 
 void load_weights(Model& model, const std::string& path, const std::vector<std::string>& except) {
   const Safetensors file(path);
-  const auto tensors = tensors_of(model);
+  const auto tensors = tensors_of(model.module());
   const std::string prefix = prefix_of(tensors, file);
   const at::NoGradGuard no_gradients;
   Differences differences;

@@ -11,6 +11,7 @@
 namespace lockstep::models {
 
 /// Parameters and buffers.
+void save_weights(const torch::nn::Module& model, const std::string& path);
 void save_weights(Model& model, const std::string& path);
 
 /// Names may all have one prefix more, such as "module." of PyTorch's data parallelism. Tensors whose names fit one of

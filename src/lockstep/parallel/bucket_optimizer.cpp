@@ -70,7 +70,11 @@ std::vector<BucketOptimizer::Pace> BucketOptimizer::paces_of(const Parameters& p
     for (const auto& pattern : patterns) {
       if (std::none_of(parameters.begin(), parameters.end(),
                        [&](const auto& parameter) { return fits(pattern, parameter.name); })) {
-        fail(Fault::Usage, fmt::format("no parameter of the model has a name like '{}'", pattern));
+        std::vector<std::string> names;
+        for (const auto& parameter : parameters) names.push_back(parameter.name);
+        fail(Fault::Usage, fmt::format("no parameter that is trained has a name like '{}', of optimizer.no_decay or "
+                                       "optimizer.groups; there are {}",
+                                       pattern, list_some(names, 10)));
       }
     }
   }

@@ -3,9 +3,23 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/hash.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::train {
+
+namespace {
+
+/// Sets that differ in nothing but their values have equally many samples of the same names.
+std::string content_of(const data::Dataset& set, std::int64_t index) {
+  data::Sample sample;
+  set.read(index, sample);
+  Hasher hasher;
+  for (const auto& value : sample.values) hasher.update(value.bytes.data(), value.bytes.size());
+  return hasher.hex();
+}
+
+}  // namespace
 
 nlohmann::json data_facts(const TrainingData& data, std::uint64_t seed) {
   const data::Dataset& set = *data.train;
@@ -14,6 +28,7 @@ nlohmann::json data_facts(const TrainingData& data, std::uint64_t seed) {
   nlohmann::json facts = {
       {"seed", seed}, {"data.order", data.order}, {"count of samples", set.size()}, {"fields", join(fields, "; ")}};
   if (set.size() > 0) {
+    facts["content of the first sample"] = content_of(set, 0);
     facts["first sample"] = set.key(0);
     facts["last sample"] = set.key(set.size() - 1);
   }

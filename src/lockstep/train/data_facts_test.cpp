@@ -3,23 +3,29 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/data/file_bytes.h"
 
 namespace lockstep::train {
 namespace {
 
-/// Samples that are never read.
+/// Samples whose values are their names.
 class Named final : public data::Dataset {
  public:
   explicit Named(std::vector<std::string> keys, const std::string& field = "x")
       : keys_(std::move(keys)), schema_{{.name = field}} {}
   const data::Schema& schema() const noexcept override { return schema_; }
   std::int64_t size() const noexcept override { return std::ssize(keys_); }
-  void read(std::int64_t, data::Sample&) const override { fail(Fault::Internal, "it is not to be read"); }
+  void read(std::int64_t index, data::Sample& sample) const override {
+    sample.clear(1);
+    sample.values[0].bytes = data::as_bytes(content_.empty() ? keys_.at(static_cast<std::size_t>(index)) : content_);
+  }
+  void set_content(std::string content) { content_ = std::move(content); }
   std::string name(std::int64_t index) const override { return "/somewhere/" + key(index); }
   std::string key(std::int64_t index) const override { return keys_.at(static_cast<std::size_t>(index)); }
 
  private:
   std::vector<std::string> keys_;
+  std::string content_;
   data::Schema schema_;
 };
 
@@ -51,11 +57,16 @@ TEST(DataFacts, TellDataApart) {
   };
   says(facts_of(Named({"a", "b"})), "count of samples was 3 and is 2");
   says(facts_of(Named({})), "count of samples was 3 and is 0");
-  says(facts_of(Named({"z", "b", "c"})), "first sample was \"a\" and is \"z\"");
+  Named renamed({"z", "b", "c"});
+  renamed.set_content("a");
+  says(facts_of(renamed), "first sample was \"a\" and is \"z\"");
   says(facts_of(Named({"a", "b", "z"})), "last sample was \"c\" and is \"z\"");
   says(facts_of(Named({"a", "b", "c"}), 4), "seed was 3 and is 4");
   says(facts_of(Named({"a", "b", "c"}), 3, "sequential"), "data.order was \"shuffle\" and is \"sequential\"");
   EXPECT_NE(difference(before, facts_of(Named({"a", "b", "c"}, "y"))).find("its fields was"), std::string::npos);
+  Named other({"a", "b", "c"});
+  other.set_content("something else");
+  EXPECT_NE(difference(before, facts_of(other)).find("its content of the first sample was"), std::string::npos);
 }
 
 TEST(DataFacts, AreWrittenWhateverSamplesAreCalled) {

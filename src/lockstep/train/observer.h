@@ -28,6 +28,7 @@ struct RunInfo {
 struct StepReport {
   std::int64_t step = 0;  // from 1 on
   std::int64_t epoch = 0;
+  double epochs = 0;         // done, with the part of this one
   std::int64_t samples = 0;  // of this step
   double loss = 0;           // mean
   double lr = 0;

@@ -39,9 +39,9 @@ void convert_(torch::nn::Module& model, Precision precision) {
 }
 
 void convert_(data::Batch& batch, Precision precision) {
-  if (precision != Precision::Float64) return;
+  const auto type = precision == Precision::Float64 ? at::kDouble : at::kFloat;
   for (auto& tensor : batch.tensors) {
-    if (tensor.defined() && tensor.is_floating_point()) tensor = tensor.to(at::kDouble);
+    if (tensor.defined() && tensor.is_floating_point()) tensor = tensor.to(type);
   }
 }
 

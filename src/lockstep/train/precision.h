@@ -25,7 +25,7 @@ Precision precision_named(const std::string& name);
 
 /// float64: weights and buffers become so, and stay the same tensors. Else they are left as they were made.
 void convert_(torch::nn::Module& model, Precision precision);
-/// float64: so do all tensors of real numbers.
+/// Real numbers become float64 with it, else float32.
 void convert_(data::Batch& batch, Precision precision);
 
 /// From construction to destruction layers that this thread calls compute in half, if `precision` says so. Casts of

@@ -5,9 +5,11 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/data/open.h"
+#include "lockstep/data/split.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/data/transformed.h"
 #include "lockstep/data/windows.h"
@@ -53,6 +55,14 @@ TrainingData make_data(const Config& recipe) {
   if (!result.train)
     fail(Fault::Usage, "the recipe names no data: set data.train to a file, a pattern or a built-in set");
   result.validation = open("validation");
+  if (const double share = parallel::share_below_one(recipe, "data.validation_share", 0); share > 0) {
+    if (result.validation) fail(Fault::Usage, "data.validation_share is of data.train: leave out data.validation");
+    const auto parts = data::split(result.train->size(), {.shares = {1 - share, share},
+                                                          .seed = static_cast<std::uint64_t>(recipe.get("seed", 0))});
+    if (parts[1].empty()) fail(Fault::Usage, fmt::format("data.validation_share = {} leaves no sample to it", share));
+    result.validation = data::subset(result.train, parts[1]);
+    result.train = data::subset(result.train, parts[0]);
+  }
   result.test = open("test");
   result.order = recipe.get("data.order", "shuffle");
   result.transforms = recipe.get("data.transforms", std::vector<std::string>{});
@@ -200,6 +210,14 @@ RecipeRun make_run(const Config& recipe, const comm::Communicator& group, Traini
   auto kind = TaskRegistry::instance().at("task", recipe.get("task.name", "classification"))(recipe, "task");
   run.settings = make_settings(recipe, group);
   const auto model_data = kind->model_data(data::Pipeline(run.data.train->schema(), run.data.transforms).output());
+  for (const auto& [key, set] : {std::pair("data.validation", run.data.validation), {"data.test", run.data.test}}) {
+    if (!set) continue;
+    const auto others = kind->model_data(data::Pipeline(set->schema(), run.data.evaluation_transforms).output());
+    if (others.input != model_data.input) {
+      fail(Fault::Usage, fmt::format("{} has samples of [{}], and the model learns those of [{}] in data.train", key,
+                                     fmt::join(others.input, ", "), fmt::join(model_data.input, ", ")));
+    }
+  }
   for (const auto& name : recipe.get("metrics", kind->metrics())) {
     run.settings.metrics.push_back(make_metric(name, model_data.outputs));
   }

@@ -1,9 +1,16 @@
 // What recipes say: rates that follow the ranks, evaluations without chance, numbers that make no sense.
 #include "lockstep/train/recipe.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/testing.h"
 
 namespace lockstep::train {
@@ -74,6 +81,50 @@ TEST(ScaledRate, NeedsABatchThatGrows) {
   }
 }
 
+constexpr const char kTable[] = R"(
+steps = 3
+batch = 4
+[model]
+hidden = [4]
+[task]
+classes = 3
+)";
+
+TEST(Tables, AreTrainedOn) {
+  const std::string path = ::testing::TempDir() + "/recipe_test_" + std::to_string(getpid()) + ".csv";
+  std::ofstream(path) << "age,label,height,city\n31,0,1.8,Ulm\n25,1,1.7,Bonn\n40,2,1.9,Ulm\n22,1,1.6,Jena\n";
+  const std::string source = "data.train='" + path + "'";
+  EXPECT_SAYS(refusal(2, {source}, kTable), "name those that do in task.inputs");
+  EXPECT_SAYS(refusal(2, {source, "task.input=age", "task.inputs=['height']"}, kTable), "set one of them");
+  with_run(1, {source, "task.inputs=['age', 'height']"}, kTable, [](const RecipeRun& run) {
+    EXPECT_EQ(parallel::parameters_of(run.task->model())[0].tensor.sizes(), (std::vector<std::int64_t>{4, 2}));
+  });
+  for (const char* precision : {"precision=float32", "precision=float64"}) {
+    EXPECT_EQ(train(2, {source, "task.inputs=['age', 'height']", precision}, {}, kTable).result.steps, 3);
+    EXPECT_EQ(train(2, {source, "task.input=age", precision}, {}, kTable).result.steps, 3);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Evaluations, AreOfTheSameKindOfSamples) {
+  EXPECT_SAYS(refusal(2, {"data.test='blobs:samples=50,dims=9,classes=3'"}),
+              "data.test has samples of [9], and the model learns those of [6]");
+}
+
+TEST(Evaluations, MayBeOfAShareOfTheSamples) {
+  with_run(2, {"data.validation_share=0.2"}, kBlobs, [](const RecipeRun& run) {
+    EXPECT_EQ(run.data.train->size(), 104);
+    EXPECT_EQ(run.data.validation->size(), 26);
+    std::set<std::string> keys;
+    for (const auto& set : {run.data.train, run.data.validation}) {
+      for (std::int64_t i = 0; i < set->size(); ++i) keys.insert(set->key(i));
+    }
+    EXPECT_EQ(keys.size(), 130U);
+  });
+  EXPECT_SAYS(refusal(1, {"data.validation_share=0.2", "data.validation=blobs"}), "leave out data.validation");
+  EXPECT_SAYS(refusal(1, {"data.validation_share=0.0001"}), "leaves no sample");
+}
+
 TEST(Evaluations, LeaveNothingToChance) {
   const std::string images = R"(
 steps = 1
@@ -109,6 +160,8 @@ TEST(Recipe, RefusesNumbersThatMakeNoSense) {
       {"schedule.last=-0.1", "schedule.last = -0.1: it is a share from 0 to 1"},
       {"task.label_smoothing=1", "task.label_smoothing = 1: it is a share from 0 to below 1"},
       {"task.label_smoothing=-0.1", "task.label_smoothing = -0.1"},
+      {"task.classes=-2", "task.classes = -2"},
+      {"shards=4294967312", "shards = 4294967312: it is from 1 to 65536"},
       {"metrics=['top4']", "the metric top4: there are only 3 classes"},
       {"metrics=['top0']", "from 1 on"},
       {"metrics=['top']", "did you mean 'topK'"},

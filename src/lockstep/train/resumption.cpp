@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/log.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/data_facts.h"
 
@@ -26,6 +27,8 @@ Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, to
       const at::NoGradGuard no_gradients;
       load_into(parallel::parameters_of(model), result.tensors, "");
       load_into(parallel::buffers_of(model), result.tensors, "");
+    } else {
+      log().warn("there is no checkpoint in {} to go on from: the run begins anew", settings.folder);
     }
   }
   result.facts = nlohmann::json::parse(group.broadcast_bytes(result.facts.dump(), 0));

@@ -83,6 +83,16 @@ RunFolder RunFolder::open(const std::string& root, const std::string& name) {
   return RunFolder(root + "/" + name);
 }
 
+void RunFolder::forget_unless_begun(const std::string& path) noexcept {
+  std::error_code failed;
+  for (fs::directory_iterator entry(path, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    const auto name = entry->path().filename();
+    if (name != kAbout && name != kLock) return;
+  }
+  if (!failed) fs::remove_all(path, failed);
+}
+
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   try {
     about_ = nlohmann::json::parse(read_whole(path_ + "/" + kAbout));

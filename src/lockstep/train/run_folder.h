@@ -13,6 +13,9 @@
 
 namespace lockstep::train {
 
+/// Beside what a run leaves: a file of run_lock.h.
+inline constexpr const char kLock[] = "lock";
+
 class RunFolder {
  public:
   /// A new one. Without a name it is called after `stem`, with the next free number. Fault::Usage if the name is taken.
@@ -21,6 +24,8 @@ class RunFolder {
   static bool exists(const std::string& root, const std::string& name);
   /// Fault::Usage if there is none, proposing the nearest.
   static RunFolder open(const std::string& root, const std::string& name);
+  /// Removes one in which nothing has happened yet.
+  static void forget_unless_begun(const std::string& path) noexcept;
   /// By its path.
   explicit RunFolder(std::string path);
   /// Names of all, the oldest first.

@@ -18,7 +18,7 @@
 namespace lockstep::train {
 namespace {
 
-std::string path_in(const std::string& folder) { return folder + "/lock"; }
+std::string path_in(const std::string& folder) { return folder + "/" + kLock; }
 
 /// Who only asks has it for a moment: that is worth a second try. A file system without locks is as one with nobody
 /// else on it.

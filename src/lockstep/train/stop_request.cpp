@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::array<int, 2> kSignals = {SIGTERM, SIGUSR1};
+constexpr std::array<int, 3> kSignals = {SIGTERM, SIGUSR1, SIGINT};
 std::atomic<bool> asked = false;
 std::mutex mutex;  // of what follows
 int alive = 0;
@@ -22,7 +22,12 @@ StopRequest::StopRequest() {
   if (alive++ > 0) return;
   asked = false;
   struct sigaction action{};
-  action.sa_handler = [](int) { asked = true; };
+  action.sa_handler = [](int number) {
+    if (!asked.exchange(true) || number != SIGINT) return;
+    // Who presses Ctrl-C twice does not want to wait.
+    (void)::signal(SIGINT, SIG_DFL);
+    (void)raise(SIGINT);
+  };
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before[i]);
 }

@@ -108,8 +108,8 @@ class Run {
         order_(order_of(data, settings.seed)),
         samples_(order_->length()),
         device_(device_of(settings.device, group)),
-        resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_),
-                        data_facts(data, settings.seed))),
+        data_facts_(data_facts(data, settings.seed)),
+        resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_), data_facts_)),
         length_(length_of(settings, samples_, resumed_)),
         schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
         engine_(parallel::parameters_of(task.model()), group,
@@ -205,6 +205,11 @@ class Run {
     if (saver_.wanted() && data_.validation && settings_.checkpoints.keep_best > 0) {
       check_figure(settings_.checkpoints.best_by, info.figures, "checkpoints.best_by");
     }
+    // The epoch under way may end sooner than a whole one; who resumes has seen this before.
+    if (info.validates && !resumed_.any() && length_.steps < length_.steps_of_epoch && group_.rank() == 0) {
+      log().warn("validation comes after every epoch, of {} steps, and the run ends before the first does",
+                 length_.steps_of_epoch);
+    }
     for (const auto& observer : observers_) observer->on_start(info);
   }
 
@@ -278,7 +283,7 @@ class Run {
     computed_s_ = std::chrono::duration<double>(done - begin).count() - waited_in_layers;
     engine_.finish();
     board_shared_.wait();
-    waited_s_ += seconds_since(done) + waited_in_layers;
+    if (group_.size() > 1) waited_s_ += seconds_since(done) + waited_in_layers;
     if (first && group_.rank() == 0) warn_of_unused(engine_);
     if (settings_.exact) statistics_.finish(shards_.occupied(batch));
     const bool overflows = scaler_ && half_overflows(batch);
@@ -301,17 +306,20 @@ class Run {
     imbalance_sum_ += board_.imbalance();
     const double seconds = seconds_since(begin);
     steps_s_ += seconds;
-    const StepReport report{.step = step_,
-                            .epoch = batch.epoch,
-                            .samples = batch.global_count,
-                            .loss = result_.loss,
-                            .lr = lr,
-                            .skipped = !taken,
-                            .seconds = seconds,
-                            .imbalance = board_.imbalance(),
-                            .steps_s = steps_s_,
-                            .waited_for_ranks_s = waited_s_,
-                            .waited_for_data_s = loader_.waited_s()};
+    const StepReport report{
+        .step = step_,
+        .epoch = batch.epoch,
+        .epochs = static_cast<double>(batch.epoch) +
+                  static_cast<double>(batch.position + batch.global_count) / static_cast<double>(samples_),
+        .samples = batch.global_count,
+        .loss = result_.loss,
+        .lr = lr,
+        .skipped = !taken,
+        .seconds = seconds,
+        .imbalance = board_.imbalance(),
+        .steps_s = steps_s_,
+        .waited_for_ranks_s = waited_s_,
+        .waited_for_data_s = loader_.waited_s()};
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
@@ -396,12 +404,8 @@ class Run {
 
   Checkpoint snapshot() {
     const data::Position position = loader_.position();
-    Checkpoint now{step_,
-                   {{"step", step_},
-                    {"epoch", position.epoch},
-                    {"sample", position.sample},
-                    {"data", data_facts(data_, settings_.seed)}},
-                   {}};
+    Checkpoint now{
+        step_, {{"step", step_}, {"epoch", position.epoch}, {"sample", position.sample}, {"data", data_facts_}}, {}};
     note(now, task_.model(), *optimizer_, state_);
     note_result(now.facts, result_);
     return now;
@@ -508,6 +512,7 @@ class Run {
   std::shared_ptr<const data::Order> order_;
   std::int64_t samples_;  // of an epoch
   c10::Device device_;
+  nlohmann::json data_facts_;
   Resumed resumed_;
   RunLength length_;
   std::unique_ptr<Schedule> schedule_;

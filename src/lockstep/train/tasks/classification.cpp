@@ -1,12 +1,12 @@
 // Which of several classes a sample is of.
-#include <algorithm>
-
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/parallel/checked_number.h"
+#include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/task.h"
 
 namespace lockstep::train {
@@ -16,9 +16,15 @@ class Classification final : public TaskKind {
  public:
   Classification(const Config& recipe, const std::string& key)
       : input_(recipe.get(key + ".input", "")),
+        inputs_(recipe.get(key + ".inputs", std::vector<std::string>{})),
         target_(recipe.get(key + ".target", "label")),
         classes_(recipe.get(key + ".classes", 0)),
-        smoothing_(parallel::share_below_one(recipe, key + ".label_smoothing", 0)) {}
+        smoothing_(parallel::share_below_one(recipe, key + ".label_smoothing", 0)) {
+    if (classes_ < 0) fail(Fault::Usage, fmt::format("{}.classes = {}: from 1 on", key, classes_));
+    if (!input_.empty() && !inputs_.empty())
+      fail(Fault::Usage,
+           fmt::format("{0}.input is one field, {0}.inputs several that become one: set one of them", key));
+  }
 
   models::ModelData model_data(const data::Schema& schema) const override {
     const data::Field& target = schema[data::place_of(schema, target_)];
@@ -27,11 +33,21 @@ class Classification final : public TaskKind {
       fail(Fault::Usage,
            fmt::format("how many classes '{}' tells apart is not known of the data; set task.classes", target_));
     }
-    return {schema[place_of_input(schema)].shape, classes};
+    const auto places = places_of_input(schema);
+    if (places.size() == 1 && !schema[places[0]].shape.empty()) return {schema[places[0]].shape, classes};
+    std::int64_t columns = 0;
+    for (const std::size_t place : places) {
+      if (!schema[place].fixed()) {
+        fail(Fault::Usage,
+             fmt::format("'{}' holds no numbers of one size; name those that do in task.inputs", schema[place].text()));
+      }
+      columns += schema[place].elements();
+    }
+    return {{columns}, classes};
   }
 
   Score score(models::Model& model, const data::Batch& batch) const override {
-    const at::Tensor outputs = for_loss(model.forward(batch.tensors[place_of_input(batch.schema)]));
+    const at::Tensor outputs = for_loss(model.forward(input_of(model, batch, places_of_input(batch.schema))));
     const at::Tensor targets = batch[target_].flatten().to(at::kLong);
     try {
       return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone, smoothing_),
@@ -46,23 +62,46 @@ class Classification final : public TaskKind {
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
 
  private:
-  /// The one that is named, else the first that is no target.
-  std::size_t place_of_input(const data::Schema& schema) const {
-    if (!input_.empty()) return data::place_of(schema, input_);
-    const auto place =
-        std::find_if(schema.begin(), schema.end(), [this](const auto& field) { return field.name != target_; });
-    if (place == schema.end()) fail(Fault::Usage, "the data has no field beside the target; set task.input");
-    return static_cast<std::size_t>(place - schema.begin());
+  /// Those that are named, else the first that is no target; of a table all columns but the target.
+  std::vector<std::size_t> places_of_input(const data::Schema& schema) const {
+    std::vector<std::size_t> places;
+    for (const auto& name : inputs_) places.push_back(data::place_of(schema, name));
+    if (!input_.empty()) places.push_back(data::place_of(schema, input_));
+    if (!places.empty()) return places;
+    for (std::size_t place = 0; place < schema.size(); ++place) {
+      if (schema[place].name != target_) places.push_back(place);
+    }
+    if (places.empty()) fail(Fault::Usage, "the data has no field beside the target; set task.input");
+    const data::Field& first = schema[places[0]];
+    const bool table = first.encoding == data::Encoding::Values && first.shape.empty();
+    if (!table) places.resize(1);
+    return places;
+  }
+
+  static at::Tensor input_of(models::Model& model, const data::Batch& batch, const std::vector<std::size_t>& places) {
+    const at::Tensor& first = batch.tensors[places[0]];
+    if (places.size() == 1 && first.dim() > 1) return as_numbers_of(model, first);
+    std::vector<at::Tensor> columns;
+    for (const std::size_t place : places) {
+      columns.push_back(as_numbers_of(model, batch.tensors[place].reshape({first.size(0), -1})));
+    }
+    return at::cat(columns, 1);
+  }
+
+  static at::Tensor as_numbers_of(models::Model& model, const at::Tensor& values) {
+    if (values.is_floating_point()) return values;
+    return values.to(parallel::parameters_of(model.module()).at(0).tensor.scalar_type());
   }
 
   std::string input_;
+  std::vector<std::string> inputs_;
   std::string target_;
   std::int64_t classes_;
   double smoothing_;
 };
 
 const TaskRegistry::Add registered{
-    "classification", "Which class a sample is of, by cross entropy: input, target, classes, label_smoothing",
+    "classification", "Which class a sample is of, by cross entropy: input or inputs, target, classes, label_smoothing",
     [](const Config& recipe, const std::string& key) { return std::make_unique<Classification>(recipe, key); }};
 
 }  // namespace

@@ -20,7 +20,8 @@ class NextToken final : public TaskKind {
   models::ModelData model_data(const data::Schema& schema) const override {
     const data::Field& field = schema[place(schema)];
     if (field.shape.size() != 1 || field.shape[0] < 2) {
-      fail(Fault::Usage, fmt::format("{} is no window of at least 2 tokens; set data.window", field.text()));
+      fail(Fault::Usage,
+           fmt::format("{} is no window of at least 2 tokens; set data.window or data.pack_window", field.text()));
     }
     return {{field.shape[0] - 1}, words_};
   }
