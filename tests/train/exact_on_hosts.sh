@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# exact_on_hosts.sh PROGRAM RECIPES: five models trained in exact mode over four test hosts have
-# the weights that one process gives. Runs beside hosts of with_hosts.sh.
+# exact_on_hosts.sh PROGRAM RECIPES [MODEL…]: five models trained in exact mode over four test hosts
+# have the weights that one process gives. Small ones, for a few steps; models that are named are
+# trained as their recipes say, for 50 steps. Runs beside hosts of with_hosts.sh.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 program=$1 recipes=$2
+shift 2
 work=$(mktemp -d /var/tmp/exact_on_hosts.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 for line in $(seq 1000); do printf 'line %d of %d parts\n\n' $((line * 7919 % 10007)) $((line % 13)); done >"$work/text.txt"
@@ -19,8 +21,10 @@ settings() { # RECIPE
 }
 
 different=0
-for recipe in mlp mnist_cnn resnet18 lstm gpt; do
-  read -r -a words <<<"$(settings $recipe)"
+models=("$@")
+[ $# -gt 0 ] || models=(mlp mnist_cnn resnet18 lstm gpt)
+for recipe in "${models[@]}"; do
+  read -r -a words <<<"$([ $# = 0 ] && settings "$recipe" || echo "steps=50 data.test=")"
   run=(train "$recipes/$recipe.toml" "${words[@]}" exact=true --print-hash --runs "$work/runs")
   one=$("$program" "${run[@]}" -n 1)
   four=$("$here/../hosts/launch_on_hosts.sh" "$program" "${run[@]}" --bind none --hosts ls1:2,ls2:1,ls3:2,ls4:1)

@@ -42,7 +42,7 @@ patiently 60 "a first checkpoint" has_checkpoints
 "$slurm" exec scancel --batch --signal=USR1 "$job"
 patiently 60 "the job is queued again" job_says "Restarts=1"
 patiently 60 "the job is queued again" job_says "JobState=PENDING"
-grep -q "saved on request" "$work/job.log" || { echo "it was not saved"; cat "$work/job.log"; exit 1; }
+grep -q "saved before its end" "$work/job.log" || { echo "it was not saved"; cat "$work/job.log"; exit 1; }
 # Slurm lets a job wait for two minutes before its second start, and decides so when the first one
 # has been cleared away, which may come after an earlier word of ours.
 has_ended() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -69,6 +70,18 @@ TrainingData make_data(const Config& recipe) {
   result.evaluation_transforms = recipe.get("data.evaluation_transforms",
                                             data::Pipeline(result.train->schema(), result.transforms).without_chance());
   return result;
+}
+
+/// The samples of each class, for an order that sees all of them equally often. Reads all labels.
+std::vector<data::SampleGroup> classes_of(const data::Dataset& set, const std::string& target) {
+  std::map<std::int64_t, data::SampleGroup> classes;
+  const auto labels = data::labels_of(set, target);
+  for (std::size_t sample = 0; sample < labels.size(); ++sample) {
+    classes[labels[sample]].samples.push_back(static_cast<std::int64_t>(sample));
+  }
+  std::vector<data::SampleGroup> groups;
+  for (auto& [label, group] : classes) groups.push_back(std::move(group));
+  return groups;
 }
 
 /// How the learning rate follows the number of ranks, when the batch does.
@@ -207,6 +220,9 @@ RecipeRun make_run(const Config& recipe, const comm::Communicator& group) {
 RecipeRun make_run(const Config& recipe, const comm::Communicator& group, TrainingData data) {
   RecipeRun run;
   run.data = std::move(data);
+  if (run.data.order == "balanced" && run.data.groups.empty()) {
+    run.data.groups = classes_of(*run.data.train, recipe.get("task.target", "label"));
+  }
   auto kind = TaskRegistry::instance().at("task", recipe.get("task.name", "classification"))(recipe, "task");
   run.settings = make_settings(recipe, group);
   const auto model_data = kind->model_data(data::Pipeline(run.data.train->schema(), run.data.transforms).output());

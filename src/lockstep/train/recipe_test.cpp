@@ -106,6 +106,16 @@ TEST(Tables, AreTrainedOn) {
   std::filesystem::remove(path);
 }
 
+TEST(Order, SeesAllClassesEquallyOften) {
+  with_run(2, {"data.order=balanced"}, kBlobs, [](const RecipeRun& run) {
+    ASSERT_EQ(run.data.groups.size(), 3U);
+    EXPECT_EQ(run.data.groups[0].size() + run.data.groups[1].size() + run.data.groups[2].size(), 130);
+  });
+  const auto alone = train(1, {"data.order=balanced"});
+  EXPECT_EQ(train(3, {"data.order=balanced"}).hash, alone.hash);
+  EXPECT_NE(train(1, {}).hash, alone.hash);
+}
+
 TEST(Evaluations, AreOfTheSameKindOfSamples) {
   EXPECT_SAYS(refusal(2, {"data.test='blobs:samples=50,dims=9,classes=3'"}),
               "data.test has samples of [9], and the model learns those of [6]");

@@ -71,7 +71,7 @@ RunLength length_of(const TrainerSettings& settings, std::int64_t samples, const
 }
 
 std::shared_ptr<const data::Order> order_of(const TrainingData& data, std::uint64_t seed) {
-  return data::make_order(data.order, {.samples = data.train->size(), .seed = seed});
+  return data::make_order(data.order, {.samples = data.train->size(), .seed = seed, .groups = data.groups});
 }
 
 torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::Device device) {

@@ -73,6 +73,7 @@ struct TrainingData {
   data::DatasetPtr validation = nullptr;  // after every epoch
   data::DatasetPtr test = nullptr;        // once, at the end
   std::string order = "shuffle";
+  std::vector<data::SampleGroup> groups = {};           // of order "balanced": its classes; of "mix": what is mixed
   std::vector<std::string> transforms = {};             // of train
   std::vector<std::string> evaluation_transforms = {};  // of the others
 };
