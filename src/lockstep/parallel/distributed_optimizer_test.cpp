@@ -101,9 +101,9 @@ TEST_P(OwnLoop, MayClipGradients) {
 
 TEST(OwnLoop, SendsGradientsByAWire) {
   const auto alone = trained_alone();
-  Config recipe;
-  recipe.set("wire.name=bf16");
   comm::testing::on_ranks({4}, [&](comm::Communicator& group) {
+    Config recipe;
+    recipe.set("wire.name=bf16");
     const std::int64_t share = kSamples / group.size();
     auto model = layer(0);
     torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
