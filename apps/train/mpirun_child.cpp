@@ -16,12 +16,13 @@
 
 #include "lockstep/comm/signal_inbox.h"
 #include "lockstep/core/error.h"
+#include "train/train_options.h"
 
 namespace lockstep::apps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kToSave{60};
+constexpr std::chrono::duration<double> kToSave(kToSave_s);
 
 [[noreturn]] void become_mpirun(const comm::LaunchOptions& options, const sigset_t& mask) {
   // Ctrl-C comes through the parent, and so once.
@@ -60,7 +61,7 @@ int launch_on_hosts(const comm::LaunchOptions& options) {
     for (const int signal : signals.take()) {
       if (signal == SIGCHLD || signal == SIGPIPE) continue;
       const bool first = (signal == SIGTERM || signal == SIGINT) && !end_at;
-      if (first) end_at = Clock::now() + kToSave;
+      if (first) end_at = Clock::now() + std::chrono::ceil<Clock::duration>(kToSave);
       kill(child, first ? SIGUSR1 : signal);
     }
     if (end_at && Clock::now() > *end_at) kill(child, SIGTERM);

@@ -50,7 +50,7 @@ std::string outcome_of(const nlohmann::json& about) {
   if (evaluations.empty()) return text;
   text += "  " + evaluations.back().value("of", "") + ":";
   for (const auto& [name, value] : evaluations.back().at("figures").items()) {
-    if (!name.starts_with("confusion/")) text += fmt::format(" {} {}", name, number_text(value));
+    if (!name.starts_with(train::kConfusion)) text += fmt::format(" {} {}", name, number_text(value));
   }
   return text;
 }

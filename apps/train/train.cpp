@@ -78,8 +78,6 @@ int launch_ranks(const TrainOptions& options, const Config& recipe, const std::v
   launch.starter = {own_program(), kMpirunStarter, "--"};
   if (!launch.hosts.empty()) return launch_on_hosts(launch);
   if (!launch.ranks) launch.ranks = 1;
-  // A large checkpoint takes its time.
-  constexpr double kToSave_s = 60;
   if (!launch.grace_s) launch.grace_s = kToSave_s;
   return comm::launch(launch);
 }

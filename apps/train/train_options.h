@@ -19,6 +19,9 @@ inline constexpr const char kThreadsAsRanks[] = "--threads-as-ranks";
 inline constexpr const char kSet[] = "--set";
 inline constexpr const char kRecipe[] = "--recipe";
 
+/// From SIGTERM on: a large checkpoint takes its time.
+inline constexpr double kToSave_s = 60;
+
 struct RankOptions {
   std::string folder;  // of the run
   std::string recipe;  // of a new one: the file that the recipe there was made of

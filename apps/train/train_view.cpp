@@ -22,13 +22,11 @@ std::string with_commas(std::int64_t number) {
   return text;
 }
 
-constexpr const char kCell[] = "confusion/";
-
 /// A row for each class: how often it was taken for each; "" if nobody counts that, or of too many classes.
 std::string matrix_of(const train::Figures& figures) {
   std::vector<double> cells;
   for (const auto& [name, value] : figures) {
-    if (name.starts_with(kCell)) cells.push_back(value);
+    if (name.starts_with(train::kConfusion)) cells.push_back(value);
   }
   const auto classes = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(cells.size()))));
   constexpr std::size_t kMost = 12;
@@ -84,7 +82,7 @@ void TrainView::on_evaluation(const train::Evaluation& evaluation) {
   std::string text =
       fmt::format("epoch {}  {} of {} samples:", evaluation.epoch, evaluation.of, with_commas(evaluation.samples));
   for (const auto& [name, value] : evaluation.figures) {
-    if (name.starts_with(kCell)) continue;
+    if (name.starts_with(train::kConfusion)) continue;
     text += name == "accuracy" || name.starts_with("top") ? fmt::format("  {} {:.2f} %", name, 100 * value)
                                                           : fmt::format("  {} {:.4f}", name, value);
   }

@@ -8,9 +8,9 @@
 #include <torch/cuda.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
-#include "lockstep/train/run_folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -51,7 +51,7 @@ c10::Device device_named(const std::string& name, int turn) {
 
 c10::Device device_of(const std::string& name, comm::Communicator& group) {
   if (device_named(name, 0).is_cpu()) return c10::kCPU;
-  const auto hosts = group.gather_bytes(host_name());
+  const auto hosts = group.gather_bytes(machine().host);
   const auto mine = hosts.begin() + group.rank();
   return device_named(name, static_cast<int>(std::count(hosts.begin(), mine, *mine)));
 }

@@ -20,6 +20,9 @@ namespace lockstep::train {
 /// By name, as they are shown.
 using Figures = std::vector<std::pair<std::string, double>>;
 
+/// Before the names of a confusion matrix's cells, "confusion/TARGET/GUESS".
+inline constexpr const char kConfusion[] = "confusion/";
+
 /// Of losses the lowest is best, of everything else the highest.
 bool is_better_low(const std::string& figure);
 /// Fault::Usage, naming the key of the recipe that asks for it, if there is none of that name.

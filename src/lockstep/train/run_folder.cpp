@@ -1,9 +1,6 @@
 #include "lockstep/train/run_folder.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
@@ -12,6 +9,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/text.h"
@@ -60,7 +58,7 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, co
   RunFolder run;
   run.path_ = path;
   run.about_ = {{"recipe", recipe.toml()}, {"lockstep", kVersion}, {"torch", kTorchVersion},
-                {"host", host_name()},     {"started", now()},     {"state", "running"}};
+                {"host", machine().host},  {"started", now()},     {"state", "running"}};
   try {
     run.write();
   } catch (...) {
@@ -149,12 +147,6 @@ void RunFolder::write() const {
   WholeFile file(path_ + "/" + kAbout);
   file.write(about_.dump(2) + "\n");
   file.commit(WholeFile::Durable::Yes);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  (void)gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 }  // namespace lockstep::train

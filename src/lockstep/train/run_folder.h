@@ -53,6 +53,4 @@ class RunFolder {
   nlohmann::json about_;
 };
 
-std::string host_name();
-
 }  // namespace lockstep::train

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/train/run_folder.h"
@@ -41,7 +42,7 @@ RunLock::RunLock(const std::string& folder) {
     fail(Fault::Usage, fmt::format("the run '{}' is being trained by {}; wait until it ends, or end it there with kill",
                                    std::filesystem::path(folder).filename().string(), read_whole(path)));
   }
-  const std::string who = fmt::format("process {} on {}", getpid(), host_name());
+  const std::string who = fmt::format("process {} on {}", getpid(), machine().host);
   if (ftruncate(file_.get(), 0) != 0 || pwrite(file_.get(), who.data(), who.size(), 0) < 0) fail_to_write(path, errno);
 }
 

@@ -153,7 +153,6 @@ class Run {
       steps_s_ += seconds_since(asked);
       const bool last_of_epoch = batch->position + batch->global_count == samples_;
       take_step(*batch);
-      epochs_done_ = batch->epoch + (last_of_epoch ? 1 : 0);
       if (last_of_epoch) average();
       check_now_and_then(last_of_epoch);
       if (last_of_epoch) end_epoch();
@@ -176,8 +175,6 @@ class Run {
     share_frozen();
     if (resumed_.any()) {
       step_ = first_step_ = resumed_.step();
-      const data::Position position = resumed_.position();
-      epochs_done_ = position.epoch + (position.sample == samples_ ? 1 : 0);
       result_ = before_ = noted_result(resumed_.facts);
       saver_.recall(result_.evaluations);
     }
@@ -219,6 +216,11 @@ class Run {
     return std::none_of(result_.evaluations.begin(), result_.evaluations.end(), [this](const Evaluation& evaluation) {
       return evaluation.of == kValidation && evaluation.step == step_;
     });
+  }
+
+  std::int64_t epochs_done() const {
+    const data::Position position = loader_.position();
+    return position.epoch + (position.sample == samples_ ? 1 : 0);
   }
 
   /// What was done before the run was resumed counts.
@@ -495,7 +497,7 @@ class Run {
     for (const auto& callback : settings_.callbacks) callback->after_evaluation();
     broken_off_ = !figures;
     if (broken_off_) return false;
-    const Evaluation evaluation{of, step_, epochs_done_, set->size(), *figures};
+    const Evaluation evaluation{of, step_, epochs_done(), set->size(), *figures};
     for (const auto& observer : observers_) observer->on_evaluation(evaluation);
     result_.evaluations.push_back(evaluation);
     return true;
@@ -532,12 +534,11 @@ class Run {
   std::int64_t samples_of_step_ = 0;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;  // above 0 after a restart
-  std::int64_t epochs_done_ = 0;
-  bool broken_off_ = false;   // an evaluation, as the run was asked to stop
-  double steps_s_ = 0;        // of all steps and of waiting for their data, not of what is done between them
-  double waited_s_ = 0;       // of that, for other ranks
-  double computed_s_ = 0;     // in the last step
-  double imbalance_sum_ = 0;  // over steps
+  bool broken_off_ = false;      // an evaluation, as the run was asked to stop
+  double steps_s_ = 0;           // of all steps and of waiting for their data, not of what is done between them
+  double waited_s_ = 0;          // of that, for other ranks
+  double computed_s_ = 0;        // in the last step
+  double imbalance_sum_ = 0;     // over steps
   Clock::time_point begun_;
   RunResult before_;  // the run was resumed
   RunResult result_;

@@ -41,7 +41,7 @@ class Confusion final : public Metric {
 
  private:
   static std::string name_of(std::int64_t cell, std::int64_t classes) {
-    return fmt::format("confusion/{}/{}", cell / classes, cell % classes);
+    return fmt::format("{}{}/{}", kConfusion, cell / classes, cell % classes);
   }
 
   std::int64_t classes_;
