@@ -1,6 +1,8 @@
 #include "lockstep/train/device.h"
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
@@ -91,15 +93,20 @@ INSTANTIATE_TEST_SUITE_P(Models, OnAGpu, ::testing::ValuesIn(kCases),
 TEST_P(OnAGpu, TrainsAsOnTheCpu) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   for (const int ranks : {1, 2}) {
-    for (const char* more : {"fuse_step=false", "callbacks.ema.decay=0.9", "local_steps=2"}) {
-      const auto wanted = train(ranks, {more}, {}, GetParam().recipe);
-      const auto actual = train(ranks, {more, "device=cuda"}, {}, GetParam().recipe);
-      EXPECT_NEAR(actual.result.loss, wanted.result.loss, 1e-9 * std::abs(wanted.result.loss)) << ranks << ' ' << more;
+    for (const std::vector<std::string>& more : {std::vector<std::string>{"fuse_step=false"},
+                                                 {"callbacks.ema.decay=0.9"},
+                                                 {"local_steps=2"},
+                                                 {"clip_value=0.01", "clip_norm=0.05"}}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, " + more[0]);
+      std::vector<std::string> on_gpu = more;
+      on_gpu.push_back("device=cuda");
+      const auto wanted = train(ranks, more, {}, GetParam().recipe);
+      const auto actual = train(ranks, on_gpu, {}, GetParam().recipe);
+      EXPECT_NEAR(actual.result.loss, wanted.result.loss, 1e-9 * std::abs(wanted.result.loss));
       ASSERT_EQ(actual.result.evaluations.size(), wanted.result.evaluations.size());
       for (std::size_t i = 0; i < wanted.result.evaluations.size(); ++i) {
         const double loss = wanted.result.evaluations[i].figures[0].second;
-        EXPECT_NEAR(actual.result.evaluations[i].figures[0].second, loss, 1e-8 * std::abs(loss))
-            << ranks << ' ' << more;
+        EXPECT_NEAR(actual.result.evaluations[i].figures[0].second, loss, 1e-8 * std::abs(loss));
       }
     }
     for (const char* half : {"precision=bf16", "precision=fp16"}) {

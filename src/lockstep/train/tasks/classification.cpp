@@ -74,7 +74,7 @@ class Classification final : public TaskKind {
     if (places.empty()) fail(Fault::Usage, "the data has no field beside the target; set task.input");
     const data::Field& first = schema[places[0]];
     const bool table = first.encoding == data::Encoding::Values && first.shape.empty();
-    if (!table) places.resize(1);
+    if (!table) places.erase(places.begin() + 1, places.end());
     return places;
   }
 
