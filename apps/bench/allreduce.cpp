@@ -29,7 +29,7 @@ constexpr double kRunTimeout_s = 120;
 
 struct Options {
   int ranks = 2;
-  int rounds = 15;
+  Extent extent;
   std::vector<std::string> sizes = {"1KiB", "64KiB", "1MiB", "16MiB", "100MiB"};
   std::vector<std::int64_t> bytes;  // what `sizes` says
   std::vector<std::string> peers = peer_names();
@@ -125,12 +125,11 @@ void run(Options options) {
   options.bytes = checked_sizes(options.sizes, options.ranks);
   options.files.check();
   Report report("allreduce");
-  run_rounds(contestants(options, report), options.rounds, report,
-             [&](Contestant& contestant) { run_once(contestant, options, report); });
   const std::string title =
       fmt::format("all-reduce, float32 sum, {} rank{}", options.ranks, options.ranks == 1 ? "" : "s");
+  run_rounds(contestants(options, report), options.extent, report, options.files, title,
+             [&](Contestant& contestant) { run_once(contestant, options, report); });
   fmt::print("{}\n{}", title, full_table(report));
-  options.files.write(report, title);
 }
 
 }  // namespace
@@ -145,9 +144,7 @@ void add_bench_allreduce(CLI::App& bench) {
   command->add_option("--peers", options->peers, "Peers to measure beside us, or none")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds over all participants")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  options->extent.add_options(*command);
   options->files.add_options(*command);
   command->callback([options] { run(*options); });
 }

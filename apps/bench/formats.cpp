@@ -31,7 +31,7 @@ to open is with the index there; a shared file system adds to it for every file.
 struct Options {
   IoData data = {"", 20'000, 100'000};
   std::int64_t batch = 256;
-  int rounds = 5;
+  Extent extent = {.rounds = 5};
   ReportFiles files;
 };
 
@@ -77,9 +77,9 @@ void run(Options options) {
     all.push_back(contestant_of(stored, options));
     report.series(all.back().participant, io_workload(stored.workload)).disk = disk_use(data::expand(stored.source));
   }
-  run_rounds(all, options.rounds, report, [&](Contestant& contestant) { run_io(contestant, report); });
+  run_rounds(all, options.extent, report, options.files, kIoTitle,
+             [&](Contestant& contestant) { run_io(contestant, report); });
   print(report);
-  options.files.write(report, "time of 1000 samples");
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ void add_bench_formats(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("formats", "Samples a second of every data format beside one file per sample");
   command->footer(kExamples);
-  add_io_options(*command, options->data, options->batch, options->rounds);
+  add_io_options(*command, options->data, options->batch, options->extent);
   options->files.add_options(*command);
   command->callback([options] { run(*options); });
 }

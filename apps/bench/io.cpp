@@ -27,7 +27,7 @@ Both data sets are read from a warm page cache, shuffled, in batches of 256.)";
 struct Options {
   IoData data;
   std::int64_t batch = 256;
-  int rounds = 5;
+  Extent extent = {.rounds = 5};
   std::vector<std::string> peers = {"torch", "webdataset"};
   ReportFiles files;
 };
@@ -101,10 +101,9 @@ void run(Options options) {
     options.data.folder = fmt::format("{}/bench-io-{}-{}", cache_folder(), options.data.images, options.data.records);
   options.data.prepare();
   Report report("io");
-  run_rounds(contestants(options, report), options.rounds, report,
+  run_rounds(contestants(options, report), options.extent, report, options.files, kIoTitle,
              [&](Contestant& contestant) { run_io(contestant, report); });
   print(report);
-  options.files.write(report, "time of 1000 samples");
 }
 
 }  // namespace
@@ -113,7 +112,7 @@ void add_bench_io(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   auto* command = bench.add_subcommand("io", "Batches a second beside PyTorch's DataLoader and WebDataset");
   command->footer(kExamples);
-  add_io_options(*command, options->data, options->batch, options->rounds);
+  add_io_options(*command, options->data, options->batch, options->extent);
   command->add_option("--peers", options->peers, "torch, webdataset or none")->delimiter(',')->capture_default_str();
   options->files.add_options(*command);
   command->callback([options] { run(*options); });

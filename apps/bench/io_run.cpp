@@ -29,14 +29,12 @@ Length length_of(const std::string& workload, std::int64_t samples, std::int64_t
 
 }  // namespace
 
-void add_io_options(CLI::App& command, IoData& data, std::int64_t& batch, int& rounds) {
+void add_io_options(CLI::App& command, IoData& data, std::int64_t& batch, Extent& extent) {
   command.add_option("--images", data.images, "JPEGs of 64 x 64")->check(whole_from(1))->capture_default_str();
   command.add_option("--records", data.records, "Records of 3 KiB")->check(whole_from(1))->capture_default_str();
   command.add_option("--folder", data.folder, "Where the data is made; by default in the cache folder");
   command.add_option("--batch", batch, "Samples of a batch")->check(whole_from(1))->capture_default_str();
-  command.add_option("--rounds", rounds, "Rounds over all participants")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  extent.add_options(command);
 }
 
 Workload io_workload(const std::string& name) { return {name, 1, 1, 0}; }

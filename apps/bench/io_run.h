@@ -17,8 +17,10 @@
 
 namespace lockstep::apps {
 
-/// --images, --records, --folder, --batch and --rounds.
-void add_io_options(CLI::App& command, IoData& data, std::int64_t& batch, int& rounds);
+inline constexpr const char* kIoTitle = "time of 1000 samples";
+
+/// --images, --records, --folder, --batch and those of the extent.
+void add_io_options(CLI::App& command, IoData& data, std::int64_t& batch, Extent& extent);
 
 Workload io_workload(const std::string& name);
 

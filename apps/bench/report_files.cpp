@@ -11,7 +11,7 @@ namespace lockstep::apps {
 
 void ReportFiles::add_options(CLI::App& command) {
   command.add_option("--json", json, "Write rows, ratios and what was skipped to this file");
-  command.add_option("--plot", plot, "Draw time over bytes into this SVG file");
+  command.add_option("--plot", plot, "Draw time over bytes or ranks into this SVG file");
   command.add_option("--markdown", markdown, "Write medians and ratios as a table for a document");
 }
 

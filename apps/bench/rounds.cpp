@@ -1,7 +1,9 @@
 #include "bench/rounds.h"
 
 #include <algorithm>
+#include <chrono>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "bench/table.h"
@@ -21,17 +23,39 @@ std::optional<nlohmann::json> run_contestant(Contestant& contestant, double time
   return std::nullopt;
 }
 
-void run_rounds(std::vector<Contestant> all, int rounds, Report& report,
-                const std::function<void(Contestant&)>& run_once) {
+void Extent::add_options(CLI::App& command) {
+  command.add_option("--rounds", rounds, "Rounds over all participants")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--minutes", minutes, "Begin no round that would end later, going by the longest so far")
+      ->check(CLI::PositiveNumber);
+}
+
+void run_rounds(std::vector<Contestant> all, const Extent& extent, Report& report, const ReportFiles& files,
+                const std::string& title, const std::function<void(Contestant&)>& run_once) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point then) {
+    return std::chrono::duration<double>(Clock::now() - then).count();
+  };
+  const auto begin = Clock::now();
+  double longest_s = 0;
   LiveTable table(stdout);
-  for (int round = 1; round <= rounds; ++round) {
+  for (int round = 1; round <= extent.rounds; ++round) {
+    if (round > 1 && extent.minutes > 0 && seconds_since(begin) + longest_s > extent.minutes * 60) {
+      table.clear();
+      fmt::print("{} of {} rounds in {} minutes\n", round - 1, extent.rounds, extent.minutes);
+      return;
+    }
+    const auto round_begin = Clock::now();
     for (auto& contestant : all) {
       if (!contestant.running) continue;
       const std::string& work = contestant.workload.name;
-      table.update(report, fmt::format("round {} of {}: {}{}{}", round, rounds, label(contestant.participant),
+      table.update(report, fmt::format("round {} of {}: {}{}{}", round, extent.rounds, label(contestant.participant),
                                        work.empty() ? "" : " ", work.empty() ? "" : heading(contestant.workload)));
       run_once(contestant);
     }
+    longest_s = std::max(longest_s, seconds_since(round_begin));
+    files.write(report, title);
     // Nobody always follows the same neighbour.
     std::rotate(all.begin(), all.begin() + 1, all.end());
   }

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
 #include "bench/report.h"
+#include "bench/report_files.h"
 
 namespace lockstep::apps {
 
@@ -27,9 +29,18 @@ struct Contestant {
 std::optional<nlohmann::json> run_contestant(Contestant& contestant, double timeout_s, const std::string& who,
                                              Report& report);
 
-/// `run_once` runs the contestant and adds what it measured to the report. The medians so far are on
-/// the terminal meanwhile.
-void run_rounds(std::vector<Contestant> all, int rounds, Report& report,
-                const std::function<void(Contestant&)>& run_once);
+/// How long to go on measuring.
+struct Extent {
+  int rounds = 15;
+  double minutes = 0;  // 0: as long as the rounds take
+
+  /// --rounds and --minutes.
+  void add_options(CLI::App& command);
+};
+
+/// `run_once` runs the contestant and adds what it measured to the report. The medians so far are on the
+/// terminal meanwhile, and in the files after each round: who stops it has what was measured.
+void run_rounds(std::vector<Contestant> all, const Extent& extent, Report& report, const ReportFiles& files,
+                const std::string& title, const std::function<void(Contestant&)>& run_once);
 
 }  // namespace lockstep::apps

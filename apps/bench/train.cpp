@@ -33,7 +33,7 @@ struct Options {
   std::vector<std::string> models = train_case_names();
   std::vector<int> ranks = {1, 2};
   int threads = 1;
-  int rounds = 15;
+  Extent extent;
   int warm_up = 3;
   int steps = 5;
   bool exact = false;
@@ -112,12 +112,11 @@ void run(Options options) {
   for (const auto& model : options.models) (void)train_case(model);
   options.files.check();
   Report report("train");
-  run_rounds(contestants(options, report), options.rounds, report,
-             [&](Contestant& contestant) { run_once(contestant, report); });
   const std::string title =
       fmt::format("time of a training step, {} thread{} a rank", options.threads, options.threads == 1 ? "" : "s");
+  run_rounds(contestants(options, report), options.extent, report, options.files, title,
+             [&](Contestant& contestant) { run_once(contestant, report); });
   fmt::print("{}\n{}", title, full_table(report));
-  options.files.write(report, title);
 }
 
 }  // namespace
@@ -137,9 +136,7 @@ void add_bench_train(CLI::App& bench) {
   command->add_option("--peers", options->peers, "torch_ddp, torch_ddp_tuned (views of buckets, fused SGD) or none")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds over all participants")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  options->extent.add_options(*command);
   command->add_option("--warm-up", options->warm_up, "Steps of each before the clock starts")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();

@@ -523,9 +523,10 @@ train = "blobs:samples=1000,dims=16,classes=4"
 
 TEST_F(Train, IsMeasuredBesideItself) {
   const std::string file = folder_ / "bench.json";
-  Background bench({LOCKSTEP_PROGRAM, "bench", "train", "--model", "cnn", "-n", "2", "--rounds", "1", "--warm-up", "2",
-                    "--steps", "2", "--peers", "none", "--json", file});
+  Background bench({LOCKSTEP_PROGRAM, "bench", "train", "--model", "cnn", "-n", "2", "--rounds", "3", "--minutes",
+                    "0.001", "--warm-up", "2", "--steps", "2", "--peers", "none", "--json", file});
   ASSERT_EQ(bench.wait(60), 0) << bench.errors();
+  EXPECT_TRUE(has(bench.output(), "1 of 3 rounds in 0.001 minutes")) << bench.output();
   std::ifstream in(file);
   const auto rows = nlohmann::json::parse(in).at("rows");
   ASSERT_EQ(rows.size(), 2U);
@@ -536,6 +537,21 @@ TEST_F(Train, IsMeasuredBesideItself) {
     EXPECT_GE(row.at("exposed_share"), 0);
   }
   EXPECT_EQ(rows[1].at("who"), "ceiling");
+}
+
+TEST_F(Train, LeavesWhatWasMeasuredWhenItIsStopped) {
+  const std::string file = folder_ / "bench.json";
+  Background bench({LOCKSTEP_PROGRAM, "bench", "train", "--model", "cnn", "-n", "1", "--rounds", "1000", "--warm-up",
+                    "2", "--steps", "1", "--peers", "none", "--json", file});
+  ASSERT_TRUE(bench.waits_for("round 2 of 1000")) << bench.errors();
+  bench.signal(SIGTERM);
+  EXPECT_EQ(bench.wait(), 128 + SIGTERM);
+  EXPECT_TRUE(bench.all_gone(20));
+  std::ifstream in(file);
+  EXPECT_GE(nlohmann::json::parse(in).at("rows").at(0).at("reps"), 1);
+}
+
+TEST_F(Train, IsMeasuredWithKnownModels) {
   Background unknown({LOCKSTEP_PROGRAM, "bench", "train", "--model", "cn"});
   EXPECT_EQ(unknown.wait(), 2);
   EXPECT_TRUE(has(unknown.errors(), "did you mean 'cnn'?")) << unknown.errors();
