@@ -47,6 +47,8 @@ class BucketOptimizer {
   /// Counts a step in which weights stay as they are.
   void skip_step() noexcept { ++steps_; }
 
+  /// Of what it steps with.
+  const std::string& name() const noexcept { return optimizer_->name; }
   /// Taken so far; set for a run that is resumed.
   std::int64_t steps() const noexcept { return steps_; }
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }

@@ -3,7 +3,9 @@
 namespace lockstep::parallel {
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const Config& recipe, const std::string& key) {
-  return OptimizerRegistry::instance().at("optimizer", name)(recipe, key);
+  auto optimizer = OptimizerRegistry::instance().at("optimizer", name)(recipe, key);
+  optimizer->name = name;
+  return optimizer;
 }
 
 }  // namespace lockstep::parallel

@@ -49,6 +49,8 @@ class Optimizer {
   /// Whether weights without a gradient may be passed over, and what is remembered of them be left as it is.
   virtual bool sparse() const noexcept { return false; }
   virtual void step(const ElementRun& run, const StepSettings& settings) const = 0;
+  /// As recipes call it; "" of one that no recipe has made.
+  std::string name;
 };
 
 /// The table `key` of the recipe holds its settings, of which it reads what is its own.

@@ -139,6 +139,20 @@ TEST_F(Checkpoints, OfAnotherScheduleLetThisOneBegin) {
   EXPECT_NE(refusal(1, {"schedule.name=plateau"}).find("set data.validation"), std::string::npos);
 }
 
+TEST_F(Checkpoints, OfAnotherOptimizerLetThisOneBegin) {
+  train(2, {"optimizer.name=adam", "optimizer.lr=0.01"}, settings(false, 9));
+  fs::remove_all(folder_ + "/0000000012");
+  // The names of what they remember are the same.
+  ::testing::internal::CaptureStderr();
+  train(2, {"optimizer.name=adamw", "optimizer.lr=0.01"}, settings(true, 9));
+  EXPECT_SAYS(::testing::internal::GetCapturedStderr(), "optimizer.name = \"adam\", now it is \"adamw\"");
+  const auto facts = CheckpointFolder(folder_).newest()->facts;
+  EXPECT_EQ(facts.at("step"), 12);
+  EXPECT_EQ(facts.at("optimizer_steps"), 3);
+  fs::remove_all(folder_ + "/0000000012");
+  EXPECT_NO_THROW(train(1, {"optimizer.name=sgd", "optimizer.momentum=0.9"}, settings(true, 9)));
+}
+
 TEST_F(Checkpoints, AreBestByAFigureThatThereIs) {
   auto wrong = settings(false);
   wrong.best_by = "acuracy";

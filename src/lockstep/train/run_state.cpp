@@ -19,15 +19,14 @@ void add(parallel::Parameters& all, const std::string& prefix, parallel::Paramet
   for (auto& [name, tensor] : some) all.push_back({prefix + name, std::move(tensor)});
 }
 
-/// What another one remembered means nothing to this one.
-void restore(Schedule& schedule, const Resumed& resumed, bool speaks) {
-  const auto before = resumed.facts.value("schedule_name", schedule.name);
-  if (before == schedule.name) {
-    schedule.set_state(resumed.facts.at("schedule").get<std::string>());
-  } else if (speaks) {
-    log().warn("the checkpoint is of a run with schedule.name = \"{}\", now it is \"{}\", which begins anew", before,
-               schedule.name);
+/// What another schedule or optimizer remembered means nothing to this one: false, and it is said.
+bool is_of_same(const std::string& what, const std::string& name, const Resumed& resumed, comm::Communicator& group) {
+  const auto before = resumed.facts.value(what + "_name", name);
+  if (before != name && group.rank() == 0) {
+    log().warn("the checkpoint is of a run with {}.name = \"{}\", now it is \"{}\", which begins anew", what, before,
+               name);
   }
+  return before == name;
 }
 
 void restore(Callback& callback, const Resumed& resumed, comm::Communicator& group) {
@@ -46,6 +45,7 @@ void note(Checkpoint& checkpoint, const torch::nn::Module& model, const parallel
   auto& [step, facts, tensors] = checkpoint;
   add(tensors, "", parallel::parameters_of(model));
   add(tensors, "", parallel::buffers_of(model));
+  facts["optimizer_name"] = optimizer.name();
   facts["optimizer_steps"] = optimizer.steps();
   add(tensors, kOptimizer, optimizer.states());
   facts["schedule_name"] = state.schedule.name;
@@ -59,13 +59,15 @@ void note(Checkpoint& checkpoint, const torch::nn::Module& model, const parallel
 
 void restore(const RunState& state, const Resumed& resumed, comm::Communicator& group) {
   if (!resumed.any()) return;
-  restore(state.schedule, resumed, group.rank() == 0);
+  if (is_of_same("schedule", state.schedule.name, resumed, group)) {
+    state.schedule.set_state(resumed.facts.at("schedule").get<std::string>());
+  }
   if (state.scaler && resumed.facts.contains("loss_scale")) state.scaler->set_state(resumed.facts.at("loss_scale"));
   for (const auto& callback : state.callbacks) restore(*callback, resumed, group);
 }
 
-void restore(parallel::BucketOptimizer& optimizer, const Resumed& resumed) {
-  if (!resumed.any()) return;
+void restore(parallel::BucketOptimizer& optimizer, const Resumed& resumed, comm::Communicator& group) {
+  if (!resumed.any() || !is_of_same("optimizer", optimizer.name(), resumed, group)) return;
   const at::NoGradGuard no_gradients;
   optimizer.set_steps(resumed.facts.value("optimizer_steps", resumed.step()));
   optimizer.load_states([&](const parallel::Parameters& states) { load_into(states, resumed.tensors, kOptimizer); });

@@ -30,6 +30,6 @@ void note(Checkpoint& checkpoint, const torch::nn::Module& model, const parallel
 // What the checkpoint does not know begins anew. Collectives.
 
 void restore(const RunState& state, const Resumed& resumed, comm::Communicator& group);
-void restore(parallel::BucketOptimizer& optimizer, const Resumed& resumed);
+void restore(parallel::BucketOptimizer& optimizer, const Resumed& resumed, comm::Communicator& group);
 
 }  // namespace lockstep::train

@@ -45,12 +45,7 @@ constexpr const char kValidation[] = "validation";
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 Shards shards_of(const comm::Communicator& group, const TrainerSettings& settings) {
-  if (!settings.exact) return Shards::of(group);
-  if (settings.shards < group.size() || (settings.shards & (settings.shards - 1)) != 0) {
-    fail(Fault::Usage, fmt::format("shards = {} of exact mode: a power of two, and at least as many as the {} ranks",
-                                   settings.shards, group.size()));
-  }
-  return Shards::of(group, settings.shards);
+  return settings.exact ? Shards::of(group, settings.shards) : Shards::of(group);
 }
 
 /// `resumed` may be of a run with another batch: what is left of its epochs is done with this one.
@@ -368,6 +363,7 @@ class Run {
   }
 
   [[noreturn]] void give_up(const std::string& why, const data::Batch& batch) {
+    if (saver_.under_way()) (void)saver_.finish();  // the weights were sound when it began
     fail(Fault::Data, blame(why, batch) + "; lower optimizer.lr, set clip_norm or mend the data");
   }
 
@@ -400,7 +396,7 @@ class Run {
         optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
       });
     }
-    restore(*optimizer_, resumed_);
+    restore(*optimizer_, resumed_, group_);
     resumed_.tensors.clear();
   }
 
@@ -455,7 +451,8 @@ class Run {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
-      work_.pass(batch, {.shard = shard, .step = step_, .loss_scale = loss_scale()},
+      work_.pass(batch,
+                 {.shard = shard, .step = step_, .loss_scale = loss_scale(), .note_first = fused_ || device_.is_cpu()},
                  [&](const Score& score, bool last) {
                    board_.add(shard, score);
                    if (!last || shard + 1 < shards_.own.count) return;
