@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 
 namespace lockstep::apps {
 namespace {
@@ -13,8 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(DiskUse, CountsFilesAndWhatLiesInFolders) {
-  std::string pattern = testing::TempDir() + "disk_useXXXXXX";
-  const fs::path folder = mkdtemp(pattern.data());
+  const test::TemporaryFolder folder;
   fs::create_directories(folder / "inner/empty");
   std::ofstream(folder / "inner/a") << std::string(5000, 'a');
   std::ofstream(folder / "inner/b") << "b";
@@ -25,7 +25,6 @@ TEST(DiskUse, CountsFilesAndWhatLiesInFolders) {
   EXPECT_EQ(use.disk_bytes % 512, 0);
   EXPECT_EQ(disk_use({}).files, 0);
   EXPECT_THROW(disk_use({folder / "absent"}), Error);
-  fs::remove_all(folder);
 }
 
 }  // namespace

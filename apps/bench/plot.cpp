@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -29,16 +30,21 @@ struct Style {
   const char* dashes;
 };
 
-/// Maps [low, high] to pixels on a logarithmic scale.
+enum class Scale : std::uint8_t { Linear, Logarithmic };
+
+/// Maps [low, high] to pixels.
 class Axis {
  public:
-  Axis(double low, double high, double low_pixel, double high_pixel)
-      : low_(std::log10(low)), high_(std::log10(high)), low_pixel_(low_pixel), high_pixel_(high_pixel) {}
+  Axis(Scale scale, double low, double high, double low_pixel, double high_pixel)
+      : scale_(scale), low_(scaled(low)), high_(scaled(high)), low_pixel_(low_pixel), high_pixel_(high_pixel) {}
   double operator()(double value) const {
-    return low_pixel_ + (std::log10(value) - low_) / (high_ - low_) * (high_pixel_ - low_pixel_);
+    return low_pixel_ + (scaled(value) - low_) / (high_ - low_) * (high_pixel_ - low_pixel_);
   }
 
  private:
+  double scaled(double value) const { return scale_ == Scale::Linear ? value : std::log10(value); }
+
+  Scale scale_;
   double low_, high_, low_pixel_, high_pixel_;
 };
 
@@ -50,6 +56,24 @@ struct Range {
     high = std::max(high, value);
   }
 };
+
+/// The decades around times that differ by orders of magnitude, else round numbers from 0 to above the highest.
+std::vector<double> ticks_of(Scale scale, const Range& seconds) {
+  std::vector<double> ticks;
+  if (scale == Scale::Logarithmic) {
+    for (double power = std::floor(std::log10(seconds.low)); power <= std::ceil(std::log10(seconds.high) + 1e-9);
+         ++power)
+      ticks.push_back(std::pow(10, power));
+    return ticks;
+  }
+  constexpr double kMost = 6;
+  double step = std::pow(10, std::floor(std::log10(seconds.high / kMost)));
+  for (const double larger : {2.0, 2.5, 2.0}) {
+    if (seconds.high / step > kMost) step *= larger;
+  }
+  for (int number = 0; ticks.empty() || ticks.back() < seconds.high; ++number) ticks.push_back(number * step);
+  return ticks;
+}
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -149,7 +173,7 @@ std::string curve(const std::vector<std::pair<double, double>>& points, const Ax
       corners, style.color, style.width, style.dashes, dots);
 }
 
-std::string grid(const Report& report, const Axis& x, const Axis& y, const Range& seconds) {
+std::string grid(const Report& report, const Axis& x, const Axis& y, const std::vector<double>& ticks) {
   const Style faint{"#e4e4e4", 1, "none"};
   std::string out;
   for (const auto& workload : report.workloads()) {
@@ -159,9 +183,9 @@ std::string grid(const Report& report, const Axis& x, const Axis& y, const Range
            text_at(x(place), kBottom + 20, "middle",
                    workload.bytes > 0 ? format_bytes(workload.bytes) : std::to_string(workload.ranks));
   }
-  for (double decade = seconds.low; decade < seconds.high * 1.5; decade *= 10) {
-    out += straight(kLeft, y(decade), kRight, y(decade), faint) +
-           text_at(kLeft - 8, y(decade) + 4, "end", format_seconds(decade));
+  for (const double tick : ticks) {
+    out += straight(kLeft, y(tick), kRight, y(tick), faint) +
+           text_at(kLeft - 8, y(tick) + 4, "end", tick == 0 ? "0" : format_seconds(tick));
   }
   return out;
 }
@@ -185,12 +209,12 @@ std::string svg_plot(const Report& report, const std::string& title) {
   out += text_at(kLeft, 30, "start", title, " font-size=\"16\" font-weight=\"bold\"");
   if (places.high == 0) return out + text_at(kLeft, kTop + 20, "start", "nothing was measured") + "</svg>\n";
 
-  // Whole decades of time; a little room left and right.
-  seconds.low = std::pow(10, std::floor(std::log10(seconds.low)));
-  seconds.high = std::pow(10, std::ceil(std::log10(seconds.high) + 1e-9));
-  const Axis x(places.low / 1.5, places.high * 1.5, kLeft, kRight);
-  const Axis y(seconds.low, seconds.high, kBottom, kTop);
-  out += grid(report, x, y, seconds);
+  // A little room left and right. Over ranks times are of one size, and it shows how they grow.
+  const Scale scale = over_ranks(report) ? Scale::Linear : Scale::Logarithmic;
+  const auto ticks = ticks_of(scale, seconds);
+  const Axis x(Scale::Logarithmic, places.low / 1.5, places.high * 1.5, kLeft, kRight);
+  const Axis y(scale, ticks.front(), ticks.back(), kBottom, kTop);
+  out += grid(report, x, y, ticks);
   out += text_at((kLeft + kRight) / 2, kBottom + 44, "middle", over_ranks(report) ? "ranks" : "bytes per rank");
   out += text_at(kLeft, kTop - 8, "end", "median time");
 

@@ -151,7 +151,8 @@ TEST(Plot, IsOverRanksWhereNothingHasASize) {
     for (const char* model : {"mlp", "cnn"}) report.add({kOurs, ""}, {model, ranks, 1, 0}, {0.1 * ranks});
   }
   const auto svg = svg_plot(report, "steps");
-  for (const char* part : {">ranks<", ">2<", ">lockstep, mlp<", ">lockstep, cnn<"}) EXPECT_TRUE(has(svg, part)) << part;
+  for (const char* part : {">ranks<", ">2<", ">0<", ">150 ms<", ">lockstep, mlp<", ">lockstep, cnn<"})
+    EXPECT_TRUE(has(svg, part)) << part;
   EXPECT_TRUE(has(medians_table(report), "cnn x 2"));
 }
 

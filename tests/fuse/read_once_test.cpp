@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "background.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/data/npy_header.h"
 
 namespace lockstep::test {
@@ -73,7 +74,7 @@ class SlowDisk {
 
 class ReadOnce : public ::testing::Test {
  protected:
-  ReadOnce() : folder_(fs::path(testing::TempDir()) / ("read_once_" + std::to_string(getpid()))), disk_(folder_) {
+  ReadOnce() : disk_(folder_.path()) {
     std::string bytes = data::npy_header(c10::ScalarType::Byte, {kRecords, kRecordBytes});
     bytes.append(static_cast<std::size_t>(kBytes), 'x');
     std::ofstream(disk_.real() / "set.npy", std::ios::binary) << bytes;
@@ -99,8 +100,6 @@ class ReadOnce : public ::testing::Test {
     EXPECT_GE(bytes, kBytes) << cache;
     EXPECT_LE(share, 1.01) << cache;
   }
-  ~ReadOnce() override { fs::remove_all(folder_); }
-
   std::vector<std::string> reader(int ranks, const std::string& cache) const {
     return {LOCKSTEP_PROGRAM,
             "launch",
@@ -129,7 +128,7 @@ class ReadOnce : public ::testing::Test {
     return {disk_.stop(), seconds};
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
   SlowDisk disk_;
   std::string name_ = "set.npy";
 };

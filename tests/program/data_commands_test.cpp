@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "background.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/data/npy_header.h"
 
 namespace lockstep::test {
@@ -28,8 +29,7 @@ using nlohmann::json;
 
 class DataCommands : public ::testing::Test {
  protected:
-  DataCommands() : folder_(fs::path(testing::TempDir()) / ("data_commands_" + std::to_string(getpid()))) {
-    fs::create_directory(folder_);
+  DataCommands() {
     setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
     std::vector<std::int64_t> labels(90);
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 3);
@@ -41,10 +41,7 @@ class DataCommands : public ::testing::Test {
     bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number));
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
   }
-  ~DataCommands() override {
-    unsetenv("XDG_CACHE_HOME");
-    fs::remove_all(folder_);
-  }
+  ~DataCommands() override { unsetenv("XDG_CACHE_HOME"); }
   std::string operator/(const std::string& name) const { return folder_ / name; }
 
   struct Answer {
@@ -58,7 +55,7 @@ class DataCommands : public ::testing::Test {
     const int code = process.wait(120);
     return {code, process.output(), process.errors()};
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(DataCommands, InfoCountsClasses) {
@@ -249,7 +246,7 @@ TEST_F(DataCommands, SplitChecksAllPartsBeforeItWrites) {
     const auto answer = run({"data", "split", *this / "labels.npy", *this / "q.npy", "--parts", parts});
     EXPECT_EQ(answer.code, 2) << parts;
     EXPECT_TRUE(has(answer.errors, named)) << answer.errors;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
       EXPECT_FALSE(entry.path().filename().string().starts_with("q")) << entry.path();
     }
   }
@@ -298,7 +295,7 @@ TEST_F(DataCommands, PackThatIsInterruptedLeavesNothing) {
   for (const int signal : {SIGTERM, SIGINT}) {
     Background process({LOCKSTEP_PROGRAM, "pack", *this / "long.npy", *this / "x.tar"});
     const auto written = [&] {
-      return std::count_if(fs::directory_iterator(folder_), {},
+      return std::count_if(fs::directory_iterator(folder_.path()), {},
                            [](const auto& entry) { return entry.path().filename().string().starts_with("x.tar"); });
     };
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -20,6 +20,7 @@
 #include "background.h"
 #include "lockstep/comm/tuning.h"
 #include "lockstep/core/cpu.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::test {
@@ -30,22 +31,6 @@ using nlohmann::json;
 
 // Where a run measures: many processes, on a machine that may be busy.
 constexpr double kMeasuring_s = 240;
-
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path_(fs::path(testing::TempDir()) / ("program_test_" + name + "_" + std::to_string(getpid()))) {
-    fs::create_directory(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 std::string contents(const fs::path& path) {
   std::ifstream file(path);
@@ -114,7 +99,7 @@ TEST(Program, DescribesTheMachine) {
 // ---- measurements ----------------------------------------------------------------------------
 
 TEST(Program, MeasuresAllReduce) {
-  const Folder folder("bench");
+  const test::TemporaryFolder folder;
   Background run(
       program({"bench", "allreduce", "-n", "2", "--rounds", "1", "--sizes", "1KiB,64KiB", "--peers", "none", "--json",
                folder / "report.json", "--plot", folder / "report.svg", "--markdown", folder / "report.md"}));
@@ -151,14 +136,14 @@ TEST(Program, MeasuresAllReduce) {
 }
 
 TEST(Program, CalibratesForLaterRuns) {
-  const Folder folder("calibrate");
+  const test::TemporaryFolder folder;
   unsetenv("LOCKSTEP_TUNING");
   setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
   const std::vector<std::string> later = program({"launch", "-n", "2", "--", LOCKSTEP_HELLO});
   {
     Background run(program({"bench", "calibrate", "-n", "2", "--rounds", "1"}));
     ASSERT_EQ(run.wait(kMeasuring_s), 0) << run.errors();
-    ASSERT_TRUE(has(run.output(), "kept in " + folder / "cache/")) << run.output();
+    ASSERT_TRUE(has(run.output(), "kept in " + (folder / "cache/").string())) << run.output();
     const std::string kept = run.output().substr(run.output().find("kept in ") + 8);
     const std::string path = kept.substr(0, kept.find('\n'));
     const auto table = parsed(contents(path));
@@ -195,7 +180,7 @@ void expect_trace(const std::string& path, int ranks, const std::string& span) {
 }
 
 TEST(Program, TracesAnyProgram) {
-  const Folder folder("trace");
+  const test::TemporaryFolder folder;
   const std::string trace = folder / "trace.json";
   Background run(with("LOCKSTEP_TRACE=" + trace, program({"launch", "-n", "3", "--", LOCKSTEP_HELLO})));
   ASSERT_EQ(run.wait(), 0) << run.errors();
@@ -217,7 +202,7 @@ std::vector<std::string> hashes(const std::string& output) {
 }
 
 TEST(Program, GivesATourAndItsTrace) {
-  const Folder folder("tour");
+  const test::TemporaryFolder folder;
   const std::string trace = folder / "tour.json";
   // Without PATH it finds no peers, which it would have to make ready first.
   Background run(with("PATH=/nowhere", program({"tour", "-n", "2", "--trace", trace})));
@@ -327,7 +312,7 @@ TEST(WrongUse, OfBench) {
     options.insert(options.begin(), {"bench", "allreduce", "--peers", "none"});
     return options;
   };
-  const Folder folder("absent");
+  const test::TemporaryFolder folder;
   expect_refused({{{"bench"}, "see 'lockstep bench --help'"},
                   {{"bench", "juggle"}, "unknown command 'juggle'; known: allreduce"},
                   {allreduce({"--juggle"}), "unknown option '--juggle'; known: --help"},

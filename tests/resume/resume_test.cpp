@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "background.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/order.h"
 
@@ -24,13 +25,11 @@ constexpr std::int64_t kSamples = 20'000;
 
 class Resume : public ::testing::TestWithParam<const char*> {
  protected:
-  Resume() : folder_(fs::path(testing::TempDir()) / ("resume_test_" + std::to_string(getpid()))) {
-    fs::create_directory(folder_);
+  Resume() {
     std::string bytes = data::npy_header(c10::ScalarType::Byte, {kSamples, 64});
     bytes.append(kSamples * 64, 'x');
     std::ofstream(folder_ / "set.npy", std::ios::binary) << bytes;
   }
-  ~Resume() override { fs::remove_all(folder_); }
 
   std::vector<std::string> command(int ranks, int batch) const {
     return {LOCKSTEP_PROGRAM,
@@ -64,7 +63,7 @@ class Resume : public ::testing::TestWithParam<const char*> {
       }
     }
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_P(Resume, ContinuesTheSameSequence) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "background.h"
+#include "lockstep/core/testing.h"
 
 namespace lockstep::test {
 namespace {
@@ -40,16 +41,11 @@ const Recipe kRecipes[] = {
 
 class ExactRecipe : public testing::TestWithParam<Recipe> {
  protected:
-  ExactRecipe()
-      : folder_(fs::path(testing::TempDir()) /
-                ("exact_test_" + std::string(GetParam().name) + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directory(folder_);
+  ExactRecipe() {
     std::ofstream text(folder_ / "text.txt");
     for (int line = 0; line < 2000; ++line)
       text << "line " << line * 7919 % 10007 << " of " << line % 13 << " parts\n\n";
   }
-  ~ExactRecipe() override { fs::remove_all(folder_); }
 
   std::string hash(int ranks, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {LOCKSTEP_PROGRAM,
@@ -77,7 +73,7 @@ class ExactRecipe : public testing::TestWithParam<Recipe> {
     return run.output();
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 INSTANTIATE_TEST_SUITE_P(Recipes, ExactRecipe, testing::ValuesIn(kRecipes),
                          [](const auto& one) { return std::string(one.param.name); });

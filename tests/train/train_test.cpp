@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "background.h"
+#include "lockstep/core/testing.h"
 
 namespace lockstep::test {
 namespace {
@@ -22,9 +23,7 @@ namespace fs = std::filesystem;
 
 class Train : public testing::Test {
  protected:
-  Train() : folder_(fs::path(testing::TempDir()) / ("train_test_" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directory(folder_);
+  Train() {
     std::ofstream(folder_ / "blobs.toml") << R"(
 steps = 300
 batch = 32
@@ -44,7 +43,6 @@ lr = 0.003
 every_steps = 20
 )";
   }
-  ~Train() override { fs::remove_all(folder_); }
 
   std::vector<std::string> command(std::vector<std::string> words) const {
     words.insert(words.begin(), LOCKSTEP_PROGRAM);
@@ -104,7 +102,7 @@ every_steps = 20
     return -1;
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(Train, GivesOneHashOnAnyNumberOfRanks) {

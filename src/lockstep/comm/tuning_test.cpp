@@ -13,6 +13,7 @@
 #include "lockstep/comm/channel.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 
 namespace lockstep::comm {
 namespace {
@@ -71,22 +72,16 @@ TEST(Tuning, RefusesWhatIsNotATable) {
 
 class CachedTuning : public ::testing::Test {
  protected:
-  CachedTuning() : folder_(fs::path(testing::TempDir()) / ("tuning_test_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-    setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
-  }
-  ~CachedTuning() override {
-    unsetenv("XDG_CACHE_HOME");
-    fs::remove_all(folder_);
-  }
+  CachedTuning() { setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1); }
+  ~CachedTuning() override { unsetenv("XDG_CACHE_HOME"); }
   fs::path only_file() const {
     const fs::recursive_directory_iterator end;
-    for (fs::recursive_directory_iterator entry(folder_); entry != end; ++entry) {
+    for (fs::recursive_directory_iterator entry(folder_.path()); entry != end; ++entry) {
       if (entry->is_regular_file()) return entry->path();
     }
     return {};
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(CachedTuning, IsFoundByNumberOfRanks) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 
 namespace lockstep {
 namespace {
@@ -22,17 +23,11 @@ using Doubles = std::vector<double>;
 bool starts_with(const std::string& text, const std::string& prefix) { return text.starts_with(prefix); }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// The message of the Error that `work` throws, which must be of `fault`.
+/// Of an Error, which must be one line.
 std::string message_of(const std::function<void()>& work, Fault fault = Fault::Usage) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.fault(), fault) << e.what();
-    EXPECT_EQ(e.message().find('\n'), std::string::npos) << "not one line: " << e.message();
-    return e.message();
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return "";
+  const std::string message = test::message_of(work, fault);
+  EXPECT_EQ(message.find('\n'), std::string::npos) << "not one line: " << message;
+  return message;
 }
 
 const char kRecipe[] = R"(name = "mnist"
@@ -308,16 +303,11 @@ TEST(ConfigParse, BytesThatAreNoText) {
 
 class ConfigFile : public testing::Test {
  protected:
-  ConfigFile() {
-    std::string pattern = testing::TempDir() + "config_testXXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~ConfigFile() override { std::filesystem::remove_all(folder_); }
-  std::string folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(ConfigFile, IsReadAndNamedInErrors) {
-  const auto path = folder_ + "/r.toml";
+  const auto path = folder_.path() + "/r.toml";
   std::ofstream(path) << "a = 1\nb = \"x\"\n";
   const auto config = Config::from_file(path);
   EXPECT_EQ(config.get("a", 0), 1);
@@ -325,16 +315,17 @@ TEST_F(ConfigFile, IsReadAndNamedInErrors) {
 }
 
 TEST_F(ConfigFile, LongerThanOneRead) {
-  const auto path = folder_ + "/long.toml";
+  const auto path = folder_.path() + "/long.toml";
   std::ofstream(path) << "a = \"" << std::string(100'000, 'x') << "\"\nb = 2\n";
   EXPECT_EQ(Config::from_file(path).get("a", "").size(), 100'000U);
   EXPECT_EQ(Config::from_file(path).get("b", 0), 2);
 }
 
 TEST_F(ConfigFile, UnreadableIsOneClearLine) {
-  EXPECT_EQ(message_of([&] { Config::from_file(folder_ + "/absent.toml"); }),
-            "cannot read " + folder_ + "/absent.toml: No such file or directory");
-  EXPECT_EQ(message_of([&] { Config::from_file(folder_); }), "cannot read " + folder_ + ": Is a directory");
+  EXPECT_EQ(message_of([&] { Config::from_file(folder_.path() + "/absent.toml"); }),
+            "cannot read " + folder_.path() + "/absent.toml: No such file or directory");
+  EXPECT_EQ(message_of([&] { Config::from_file(folder_.path()); }),
+            "cannot read " + folder_.path() + ": Is a directory");
 }
 
 TEST(ConfigText, TomlRoundTrips) {

@@ -26,45 +26,15 @@
 #include "lockstep/core/log.h"
 #include "lockstep/core/paths.h"
 #include "lockstep/core/registry.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep {
 namespace {
 
 using Strings = std::vector<std::string>;
-
-/// The message of the Error that `work` throws, which must be of `fault`.
-std::string message_of(const std::function<void()>& work, Fault fault = Fault::Usage) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.fault(), fault) << e.what();
-    return e.message();
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return "";
-}
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = testing::TempDir() + "core_testXXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  const std::string& path() const { return path_; }
-  void write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path file = path_ + name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-
- private:
-  std::string path_;
-};
+using test::message_of;
+using test::TemporaryFolder;
 
 /// Sets a variable of the environment (or removes it) and puts it back.
 class Environment {
@@ -393,95 +363,95 @@ const char kMountsV1[] =
     "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:7 master:1 - cgroup cgroup rw,cpu,cpuacct\n";
 
 TEST(Cgroup, NoneMeansUnlimited) {
-  const Folder root;
+  const TemporaryFolder root;
   EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt);
 }
 
 TEST(Cgroup, Version2TakesTheTightestOnTheWayUp) {
-  const Folder root;
-  root.write("/proc/self/mountinfo", kMountsV2);
-  root.write("/proc/self/cgroup", "0::/slurm/job_7/step_0\n");
-  root.write("/sys/fs/cgroup/slurm/job_7/step_0/cpu.max", "max 100000\n");
+  const TemporaryFolder root;
+  root.write("proc/self/mountinfo", kMountsV2);
+  root.write("proc/self/cgroup", "0::/slurm/job_7/step_0\n");
+  root.write("sys/fs/cgroup/slurm/job_7/step_0/cpu.max", "max 100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt);
-  root.write("/sys/fs/cgroup/slurm/job_7/cpu.max", "350000 100000\n");
+  root.write("sys/fs/cgroup/slurm/job_7/cpu.max", "350000 100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 3.5);
-  root.write("/sys/fs/cgroup/cpu.max", "200000 50000\n");
+  root.write("sys/fs/cgroup/cpu.max", "200000 50000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 3.5);
-  root.write("/sys/fs/cgroup/slurm/job_7/step_0/cpu.max", "150000 100000\n");
+  root.write("sys/fs/cgroup/slurm/job_7/step_0/cpu.max", "150000 100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 1.5);
-  root.write("/sys/fs/cgroup/slurm/job_8/cpu.max", "1000 100000\n");
+  root.write("sys/fs/cgroup/slurm/job_8/cpu.max", "1000 100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 1.5) << "another job's limit is not ours";
 }
 
 TEST(Cgroup, Version1) {
-  const Folder root;
-  root.write("/proc/self/mountinfo", kMountsV1);
-  root.write("/proc/self/cgroup", "5:cpuset:/other\n4:cpu,cpuacct:/job/step\n");
-  root.write("/sys/fs/cgroup/cpu,cpuacct/job/step/cpu.cfs_quota_us", "-1\n");
-  root.write("/sys/fs/cgroup/cpu,cpuacct/job/step/cpu.cfs_period_us", "100000\n");
+  const TemporaryFolder root;
+  root.write("proc/self/mountinfo", kMountsV1);
+  root.write("proc/self/cgroup", "5:cpuset:/other\n4:cpu,cpuacct:/job/step\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/job/step/cpu.cfs_quota_us", "-1\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/job/step/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt);
-  root.write("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "250000\n");
-  root.write("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "250000\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 2.5);
 }
 
 TEST(Cgroup, BothVersionsMixed) {
-  const Folder root;
-  root.write("/proc/self/mountinfo",
+  const TemporaryFolder root;
+  root.write("proc/self/mountinfo",
              std::string(kMountsV1) + "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-  root.write("/proc/self/cgroup", "4:cpu,cpuacct:/\n0::/\n");
-  root.write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "400000\n");
-  root.write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  root.write("proc/self/cgroup", "4:cpu,cpuacct:/\n0::/\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "400000\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 4.0);
-  root.write("/sys/fs/cgroup/unified/cpu.max", "300000 100000\n");
+  root.write("sys/fs/cgroup/unified/cpu.max", "300000 100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 3.0);
 }
 
 TEST(Cgroup, ContainerThatSeesItsGroupAtTheMountPoint) {
-  const Folder root;
-  root.write("/proc/self/mountinfo", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-  root.write("/proc/self/cgroup", "0::/docker/abc/inner\n");
-  root.write("/sys/fs/cgroup/inner/cpu.max", "200000 100000\n");
+  const TemporaryFolder root;
+  root.write("proc/self/mountinfo", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  root.write("proc/self/cgroup", "0::/docker/abc/inner\n");
+  root.write("sys/fs/cgroup/inner/cpu.max", "200000 100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 2.0);
-  root.write("/proc/self/cgroup", "0::/docker/abc\n");
+  root.write("proc/self/cgroup", "0::/docker/abc\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt);
-  root.write("/sys/fs/cgroup/cpu.max", "100000 100000\n");
+  root.write("sys/fs/cgroup/cpu.max", "100000 100000\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 1.0);
-  root.write("/proc/self/cgroup", "0::/docker/abcdef\n");
+  root.write("proc/self/cgroup", "0::/docker/abcdef\n");
   EXPECT_EQ(cgroup_cpu_limit(root.path()), 1.0);
 }
 
 TEST(Cgroup, NonsenseMeansUnlimited) {
-  const Folder root;
-  root.write("/proc/self/mountinfo", std::string("garbage\n\n - \n1 2 - cgroup2\n") + kMountsV2);
-  root.write("/proc/self/cgroup", "garbage\n:\n\n0::\n0::relative/path\n");
+  const TemporaryFolder root;
+  root.write("proc/self/mountinfo", std::string("garbage\n\n - \n1 2 - cgroup2\n") + kMountsV2);
+  root.write("proc/self/cgroup", "garbage\n:\n\n0::\n0::relative/path\n");
   for (const char* text : {"", "x y\n", "100000\n", "100000 0\n", "-5 100000\n", "0 100000\n"}) {
-    root.write("/sys/fs/cgroup/cpu.max", text);
+    root.write("sys/fs/cgroup/cpu.max", text);
     EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt) << text;
   }
 }
 
 TEST(Cgroup, MemoryVersion2) {
-  const Folder root;
+  const TemporaryFolder root;
   EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
-  root.write("/proc/self/mountinfo", kMountsV2);
-  root.write("/proc/self/cgroup", "0::/slurm/job_7\n");
-  root.write("/sys/fs/cgroup/slurm/job_7/memory.max", "max\n");
+  root.write("proc/self/mountinfo", kMountsV2);
+  root.write("proc/self/cgroup", "0::/slurm/job_7\n");
+  root.write("sys/fs/cgroup/slurm/job_7/memory.max", "max\n");
   EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
-  root.write("/sys/fs/cgroup/slurm/memory.max", "8589934592\n");
+  root.write("sys/fs/cgroup/slurm/memory.max", "8589934592\n");
   EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 33);
-  root.write("/sys/fs/cgroup/slurm/job_7/memory.max", "1073741824\n");
+  root.write("sys/fs/cgroup/slurm/job_7/memory.max", "1073741824\n");
   EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 30);
 }
 
 TEST(Cgroup, MemoryVersion1) {
-  const Folder root;
-  root.write("/proc/self/mountinfo",
+  const TemporaryFolder root;
+  root.write("proc/self/mountinfo",
              std::string(kMountsV1) + "33 31 0:30 / /sys/fs/cgroup/memory rw shared:8 - cgroup cgroup rw,memory\n");
-  root.write("/proc/self/cgroup", "4:cpu,cpuacct:/job\n3:memory:/job/step\n");
-  root.write("/sys/fs/cgroup/memory/job/step/memory.limit_in_bytes", "9223372036854771712\n");
+  root.write("proc/self/cgroup", "4:cpu,cpuacct:/job\n3:memory:/job/step\n");
+  root.write("sys/fs/cgroup/memory/job/step/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
-  root.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
+  root.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
   EXPECT_EQ(cgroup_memory_limit(root.path()), std::int64_t{1} << 31);
   EXPECT_EQ(cgroup_cpu_limit(root.path()), std::nullopt);
 }
@@ -621,12 +591,12 @@ TEST(BindPlan, OfThisHostUsesUsableCpusOnly) {
   }
 }
 
-int files_in(const Folder& folder) {
+int files_in(const TemporaryFolder& folder) {
   return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
 }
 
 TEST(File, ReadWholeReadsAllOrThrows) {
-  const Folder root;
+  const TemporaryFolder root;
   const auto path = root.path() + "/file";
   for (const std::size_t bytes : {0, 1, 65536, 200'001}) {
     std::string text(bytes, 'x');
@@ -641,7 +611,7 @@ TEST(File, ReadWholeReadsAllOrThrows) {
 }
 
 TEST(File, WriteWholeReplacesOrThrows) {
-  const Folder root;
+  const TemporaryFolder root;
   const auto path = root.path() + "/file";
   write_whole(path, "one");
   write_whole(path, "two");
@@ -653,7 +623,7 @@ TEST(File, WriteWholeReplacesOrThrows) {
 }
 
 TEST(File, BehindALinkOrAPipeIsWrittenNotReplaced) {
-  const Folder root;
+  const TemporaryFolder root;
   const std::string file = root.path() + "/file", link = root.path() + "/link", pipe = root.path() + "/pipe";
   std::ofstream(file) << "old";
   ASSERT_EQ(symlink(file.c_str(), link.c_str()), 0);
@@ -672,7 +642,7 @@ TEST(File, BehindALinkOrAPipeIsWrittenNotReplaced) {
 }
 
 TEST(File, InPiecesLeavesNothingWithoutCommit) {
-  const Folder root;
+  const TemporaryFolder root;
   const auto path = root.path() + "/file";
   write_whole(path, "old");
   {
@@ -691,18 +661,18 @@ TEST(File, InPiecesLeavesNothingWithoutCommit) {
 }
 
 TEST(File, CheckCanWriteSaysSoBefore) {
-  const Folder root;
+  const TemporaryFolder root;
   EXPECT_NO_THROW(check_can_write(root.path() + "/file"));
   EXPECT_NO_THROW(check_can_write("file_here"));
   for (const std::string path : {"/no/such/folder/file", "/", ""}) {
     EXPECT_NE(message_of([&] { check_can_write(path); }).find("cannot write " + path), std::string::npos);
   }
-  root.write("/file", "");
+  root.write("file", "");
   EXPECT_NE(message_of([&] { check_can_write(root.path() + "/file/x"); }).find("cannot write"), std::string::npos);
 }
 
 TEST(CacheFolder, FollowsXdg) {
-  const Folder root;
+  const TemporaryFolder root;
   const auto wanted = root.path() + "/deep/cache";
   const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
   EXPECT_EQ(cache_folder(), wanted + "/lockstep");
@@ -711,7 +681,7 @@ TEST(CacheFolder, FollowsXdg) {
 }
 
 TEST(CacheFolder, FallsBackToHome) {
-  const Folder root;
+  const TemporaryFolder root;
   const Environment home("HOME", root.path().c_str());
   for (const char* useless : {static_cast<const char*>(nullptr), "", "relative/path"}) {
     const Environment xdg("XDG_CACHE_HOME", useless);
@@ -721,8 +691,8 @@ TEST(CacheFolder, FallsBackToHome) {
 }
 
 TEST(CacheFolder, NamesThePlaceThatCannotBeMade) {
-  const Folder root;
-  root.write("/file", "");
+  const TemporaryFolder root;
+  root.write("file", "");
   const auto wanted = root.path() + "/file";
   const Environment xdg("XDG_CACHE_HOME", wanted.c_str());
   EXPECT_NE(message_of([] { cache_folder(); }, Fault::Io).find(wanted + "/lockstep"), std::string::npos);

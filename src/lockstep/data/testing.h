@@ -20,6 +20,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/format.h"
@@ -29,23 +30,11 @@ namespace lockstep::data {
 
 class Folder {
  public:
-  Folder() {
-    std::string pattern = testing::TempDir() + "data_testXXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  std::string write(const std::string& name, std::string_view bytes) const {
-    std::filesystem::create_directories(std::filesystem::path(*this / name).parent_path());
-    std::ofstream(*this / name, std::ios::binary) << bytes;
-    return *this / name;
-  }
+  std::string operator/(const std::string& name) const { return folder_ / name; }
+  std::string write(const std::string& name, std::string_view bytes) const { return folder_.write(name, bytes); }
 
  private:
-  std::string path_;
+  test::TemporaryFolder folder_;
 };
 
 /// Set as long as it lives.
@@ -69,16 +58,8 @@ inline std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// The message of the Error that `work` throws, which must be of `fault`.
 inline std::string message_of(const std::function<void()>& work, Fault fault = Fault::Data) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return "";
+  return test::message_of(work, fault);
 }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

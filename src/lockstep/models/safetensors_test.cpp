@@ -11,6 +11,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/hash.h"
+#include "lockstep/core/testing.h"
 
 namespace lockstep::models {
 namespace {
@@ -19,9 +20,6 @@ namespace fs = std::filesystem;
 
 class SafetensorsFile : public testing::Test {
  protected:
-  SafetensorsFile() : path_(fs::path(testing::TempDir()) / ("safetensors_test_" + std::to_string(getpid()))) {}
-  ~SafetensorsFile() override { fs::remove(path_); }
-
   void write(const std::string& head, const std::string& values) {
     const std::uint64_t length = head.size();
     std::ofstream out(path_, std::ios::binary);
@@ -37,7 +35,8 @@ class SafetensorsFile : public testing::Test {
     return "";
   }
 
-  std::string path_;
+  const test::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "file.safetensors";
 };
 
 TEST_F(SafetensorsFile, HoldsEveryType) {

@@ -15,6 +15,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/profile/span.h"
 #include "lockstep/profile/trace.h"
 
@@ -463,13 +464,6 @@ TEST(CorruptBlob, LiesUnderARightHashAreRejected) {
 
 class Trace : public testing::Test {
  protected:
-  Trace() {
-    std::string pattern = testing::TempDir() + "profile_testXXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    path_ = folder_ + "/trace.json";
-  }
-  ~Trace() override { std::filesystem::remove_all(folder_); }
-
   std::string text() const {
     std::ostringstream out;
     out << std::ifstream(path_).rdbuf();
@@ -483,10 +477,11 @@ class Trace : public testing::Test {
     return result;
   }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_.path()), {}));
   }
 
-  std::string folder_, path_;
+  const test::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "trace.json";
 };
 
 constexpr std::int64_t kOrigin = 1'700'000'000'123'456'789;
@@ -589,7 +584,7 @@ TEST_F(Trace, FailureKeepsTheOldFile) {
 }
 
 TEST_F(Trace, UnwritablePlaceIsNamed) {
-  const auto absent = folder_ + "/absent/trace.json";
+  const auto absent = folder_.path() + "/absent/trace.json";
   try {
     write_trace(absent, {});
     FAIL() << "wrote into a folder that does not exist";

@@ -19,6 +19,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/train/result_so_far.h"
 #include "lockstep/train/stop_request.h"
 #include "lockstep/train/testing.h"
@@ -51,24 +52,21 @@ class StopAfter final : public Observer {
 
 class Checkpoints : public ::testing::Test {
  protected:
-  Checkpoints()
-      : folder_((fs::path(::testing::TempDir()) / ("checkpoint_test_" + std::to_string(getpid()))).string()) {}
-  ~Checkpoints() override { fs::remove_all(folder_); }
   CheckpointSettings settings(bool resume, std::int64_t every = 4) const {
-    return {.folder = folder_, .every_steps = every, .resume = resume};
+    return {.folder = folder_.path(), .every_steps = every, .resume = resume};
   }
 
-  std::string folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(Checkpoints, LetARunGoOnWithOtherRanks) {
   const auto whole = train(2, {});
   // Step 9 lies in mid epoch (7 steps of 20 from 130 samples); the schedule must know of all 12.
   for (const auto& [before, after] : {std::pair(1, 3), std::pair(4, 1), std::pair(3, 8)}) {
-    fs::remove_all(folder_);
+    fs::remove_all(folder_.path());
     train(before, {}, settings(false, 9));
     // As if it had been killed after step 9.
-    fs::remove_all(folder_ + "/0000000012");
+    fs::remove_all(folder_.path() + "/0000000012");
     const auto resumed = train(after, {}, settings(true));
     EXPECT_EQ(resumed.hash, whole.hash) << before << " then " << after;
     EXPECT_EQ(resumed.result.loss, whole.result.loss);
@@ -78,9 +76,9 @@ TEST_F(Checkpoints, LetARunGoOnWithOtherRanks) {
 TEST_F(Checkpoints, AreTheSameForAFusedStep) {
   const auto whole = train(2, {});
   for (const bool fused_first : {true, false}) {
-    fs::remove_all(folder_);
+    fs::remove_all(folder_.path());
     train(3, {fused_first ? "fuse_step=true" : "fuse_step=false"}, settings(false, 9));
-    fs::remove_all(folder_ + "/0000000012");
+    fs::remove_all(folder_.path() + "/0000000012");
     const auto resumed = train(2, {fused_first ? "fuse_step=false" : "fuse_step=true"}, settings(true));
     EXPECT_EQ(resumed.hash, whole.hash) << fused_first;
   }
@@ -89,11 +87,11 @@ TEST_F(Checkpoints, AreTheSameForAFusedStep) {
 TEST_F(Checkpoints, LetLocalStepsGoOn) {
   for (const std::string states : {"true", "false"}) {
     const std::vector<std::string> run = {"exact=false", "local_steps=4", "average_states=" + states};
-    fs::remove_all(folder_);
+    fs::remove_all(folder_.path());
     const auto whole = train(3, run, settings(false, 6));  // between two averages
-    fs::remove_all(folder_ + "/0000000012");
+    fs::remove_all(folder_.path() + "/0000000012");
     EXPECT_EQ(train(3, run, settings(true, 6)).hash, whole.hash);
-    fs::remove_all(folder_ + "/0000000012");
+    fs::remove_all(folder_.path() + "/0000000012");
     EXPECT_EQ(train(2, run, settings(true, 6)).result.steps, 12);
   }
 }
@@ -102,7 +100,7 @@ TEST_F(Checkpoints, HoldWhatIsRememberedOfRows) {
   const std::vector<std::string> run = {"model.name=lstm", "model.hidden=8", "model.sparse_embedding=true",
                                         "optimizer.name=adam", "optimizer.lr=0.01"};
   const auto whole = train(3, run, settings(false, 5), kTokens);
-  fs::remove_all(folder_ + "/0000000012");
+  fs::remove_all(folder_.path() + "/0000000012");
   EXPECT_EQ(train(3, run, settings(true, 5), kTokens).hash, whole.hash);
 }
 
@@ -113,8 +111,8 @@ TEST_F(Checkpoints, HoldTheLossScale) {
   EXPECT_GT(whole.result.skipped, 0);
   EXPECT_LT(whole.result.skipped, 9);
   train(1, half, settings(false, 9));
-  fs::remove_all(folder_ + "/0000000012");
-  const auto facts = CheckpointFolder(folder_).newest()->facts;
+  fs::remove_all(folder_.path() + "/0000000012");
+  const auto facts = CheckpointFolder(folder_.path()).newest()->facts;
   EXPECT_LT(facts.at("optimizer_steps").get<int>(), 9);
   const auto resumed = train(3, half, settings(true));
   EXPECT_EQ(resumed.hash, whole.hash);
@@ -132,7 +130,7 @@ TEST_F(Checkpoints, OfAnotherScheduleLetThisOneBegin) {
   const std::vector<std::string> plateau = {"schedule.name=plateau", "schedule.patience=0",
                                             "data.validation='blobs:samples=50,dims=6,classes=3'"};
   train(2, {}, settings(false, 9));
-  fs::remove_all(folder_ + "/0000000012");
+  fs::remove_all(folder_.path() + "/0000000012");
   const auto rates = std::make_shared<Rates>();
   train(2, plateau, settings(true, 9), kBlobs, rates);
   EXPECT_EQ(rates->lr, (std::vector<double>{0.01, 0.01, 0.01}));
@@ -141,15 +139,15 @@ TEST_F(Checkpoints, OfAnotherScheduleLetThisOneBegin) {
 
 TEST_F(Checkpoints, OfAnotherOptimizerLetThisOneBegin) {
   train(2, {"optimizer.name=adam", "optimizer.lr=0.01"}, settings(false, 9));
-  fs::remove_all(folder_ + "/0000000012");
+  fs::remove_all(folder_.path() + "/0000000012");
   // The names of what they remember are the same.
   ::testing::internal::CaptureStderr();
   train(2, {"optimizer.name=adamw", "optimizer.lr=0.01"}, settings(true, 9));
   EXPECT_SAYS(::testing::internal::GetCapturedStderr(), "optimizer.name = \"adam\", now it is \"adamw\"");
-  const auto facts = CheckpointFolder(folder_).newest()->facts;
+  const auto facts = CheckpointFolder(folder_.path()).newest()->facts;
   EXPECT_EQ(facts.at("step"), 12);
   EXPECT_EQ(facts.at("optimizer_steps"), 3);
-  fs::remove_all(folder_ + "/0000000012");
+  fs::remove_all(folder_.path() + "/0000000012");
   EXPECT_NO_THROW(train(1, {"optimizer.name=sgd", "optimizer.momentum=0.9"}, settings(true, 9)));
 }
 
@@ -158,13 +156,13 @@ TEST_F(Checkpoints, AreBestByAFigureThatThereIs) {
   wrong.best_by = "acuracy";
   EXPECT_SAYS(message_of([&] { train(2, {kOtherBlobs}, wrong); }), "checkpoints.best_by = \"acuracy\"");
   EXPECT_SAYS(message_of([&] { train(2, {kOtherBlobs}, wrong); }), "did you mean 'accuracy'");
-  EXPECT_TRUE(CheckpointFolder(folder_).steps().empty());
+  EXPECT_TRUE(CheckpointFolder(folder_.path()).steps().empty());
   EXPECT_NO_THROW(train(2, {}, wrong));  // nothing is validated
 }
 
 TEST_F(Checkpoints, AreKeptByNumber) {
   train(2, {"steps=12"}, settings(false, 2));
-  EXPECT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
+  EXPECT_EQ(CheckpointFolder(folder_.path()).steps(), (Steps{10, 12}));
 }
 
 std::int64_t step_of_lowest_loss(const RunResult& result) {
@@ -178,18 +176,18 @@ std::int64_t step_of_lowest_loss(const RunResult& result) {
 TEST_F(Checkpoints, TheBestIsKeptBesideTheLast) {
   // 7 steps an epoch.
   for (const std::int64_t every : {0, 4}) {
-    fs::remove_all(folder_);
+    fs::remove_all(folder_.path());
     const auto first = train(2, {"steps=28", kOtherBlobs}, settings(false, every)).result;
     const std::int64_t best = step_of_lowest_loss(first);
     ASSERT_LT(best, 21);
-    EXPECT_EQ(CheckpointFolder(folder_).steps(), (every == 0 ? Steps{best, 21, 28} : Steps{best, 24, 28}));
-    EXPECT_EQ(best_step(CheckpointFolder(folder_), "loss"), best);
+    EXPECT_EQ(CheckpointFolder(folder_.path()).steps(), (every == 0 ? Steps{best, 21, 28} : Steps{best, 24, 28}));
+    EXPECT_EQ(best_step(CheckpointFolder(folder_.path()), "loss"), best);
     // Another process knows of it.
     const auto rest = train(3, {"steps=56", kOtherBlobs}, settings(true, every)).result;
     ASSERT_EQ(step_of_lowest_loss(rest), best);
-    EXPECT_EQ(CheckpointFolder(folder_).steps(), (every == 0 ? Steps{best, 49, 56} : Steps{best, 52, 56}));
-    EXPECT_EQ(best_step(CheckpointFolder(folder_), "loss"), best);
-    EXPECT_FALSE(best_step(CheckpointFolder(folder_), "bleu"));
+    EXPECT_EQ(CheckpointFolder(folder_.path()).steps(), (every == 0 ? Steps{best, 49, 56} : Steps{best, 52, 56}));
+    EXPECT_EQ(best_step(CheckpointFolder(folder_.path()), "loss"), best);
+    EXPECT_FALSE(best_step(CheckpointFolder(folder_.path()), "bleu"));
   }
 }
 
@@ -199,7 +197,7 @@ TEST_F(Checkpoints, AreKeptByAnotherFigureAfterAResumption) {
   now.resume = true;
   now.best_by = "f1";  // which the validations before do not have
   const auto result = train(2, {"steps=28", kOtherBlobs, "metrics=['f1']"}, now).result;
-  const auto kept = CheckpointFolder(folder_).steps();
+  const auto kept = CheckpointFolder(folder_.path()).steps();
   EXPECT_GT(kept.front(), 14);
   EXPECT_EQ(kept.back(), 28);
   EXPECT_EQ(result.evaluations.size(), 5U);  // four validations and a test
@@ -207,13 +205,13 @@ TEST_F(Checkpoints, AreKeptByAnotherFigureAfterAResumption) {
 
 TEST_F(Checkpoints, ThatAreSpoiltAreNotTheLast) {
   train(2, {}, settings(false, 5));
-  ASSERT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
-  fs::resize_file(folder_ + "/0000000012/part-00001.safetensors", 100);
+  ASSERT_EQ(CheckpointFolder(folder_.path()).steps(), (Steps{10, 12}));
+  fs::resize_file(folder_.path() + "/0000000012/part-00001.safetensors", 100);
   auto keep_one = settings(true, 5);
   keep_one.keep_last = 1;
   train(2, {"steps=11"}, keep_one);
-  EXPECT_EQ(CheckpointFolder(folder_).steps(), Steps{11});
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 11);
+  EXPECT_EQ(CheckpointFolder(folder_.path()).steps(), Steps{11});
+  EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, 11);
 }
 
 void expect_same(const RunResult& one, const RunResult& other) {
@@ -240,8 +238,8 @@ TEST_F(Checkpoints, HoldTheResultSoFar) {
   const auto whole = train(2, run, keep_all(false)).result;
   EXPECT_GT(whole.skipped, 0);
   EXPECT_EQ(whole.evaluations.size(), 5U);
-  for (const std::int64_t step : CheckpointFolder(folder_).steps()) {
-    if (step > 16) CheckpointFolder(folder_).remove(step);
+  for (const std::int64_t step : CheckpointFolder(folder_.path()).steps()) {
+    if (step > 16) CheckpointFolder(folder_.path()).remove(step);
   }
   const auto resumed = train(3, run, keep_all(true)).result;
   expect_same(resumed, whole);
@@ -251,7 +249,7 @@ TEST_F(Checkpoints, HoldTheResultSoFar) {
   const auto again = train(2, run, keep_all(true)).result;
   expect_same(again, whole);
   EXPECT_NEAR(again.imbalance, resumed.imbalance, 1e-9);
-  EXPECT_EQ(again.seconds, noted_result(CheckpointFolder(folder_).facts(30)).seconds);
+  EXPECT_EQ(again.seconds, noted_result(CheckpointFolder(folder_.path()).facts(30)).seconds);
 }
 
 // Of 130 samples 4 epochs are wanted; 1 is done in steps of 20, and 20 samples of the next.
@@ -261,7 +259,7 @@ TEST_F(Checkpoints, LetEpochsGoOnWithAnotherBatch) {
   first[0] = "steps=8";
   for (const auto& [batch, steps] :
        {std::pair("batch=20", 28), std::pair("batch=40", 8 + 3 + 2 * 4), std::pair("batch=7", 8 + 16 + 2 * 19)}) {
-    fs::remove_all(folder_);
+    fs::remove_all(folder_.path());
     train(2, first, settings(false));
     auto rest = epochs;
     rest.emplace_back(batch);
@@ -303,32 +301,32 @@ TEST_F(Checkpoints, AreOfTheirData) {
 TEST_F(Checkpoints, ThatAreSpoiltArePassedOver) {
   const auto whole = train(2, {});
   train(2, {}, settings(false, 5));
-  ASSERT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
+  ASSERT_EQ(CheckpointFolder(folder_.path()).steps(), (Steps{10, 12}));
   const auto spoil = [this](const char* file, std::streamoff place) {
-    std::fstream out(folder_ + file, std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream out(folder_.path() + file, std::ios::in | std::ios::out | std::ios::binary);
     out.seekp(place);
     out.put('!');
   };
   spoil("/0000000012/part-00001.safetensors", 300);
-  EXPECT_THROW(CheckpointFolder(folder_).read(12), Error);
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
+  EXPECT_THROW(CheckpointFolder(folder_.path()).read(12), Error);
+  EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, 10);
   EXPECT_EQ(train(3, {}, settings(true, 5)).hash, whole.hash);
 
   spoil("/0000000012/manifest.json", 0);
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
-  fs::remove(folder_ + "/0000000010/part-00000.safetensors");
-  EXPECT_FALSE(CheckpointFolder(folder_).newest());
+  EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, 10);
+  fs::remove(folder_.path() + "/0000000010/part-00000.safetensors");
+  EXPECT_FALSE(CheckpointFolder(folder_.path()).newest());
 }
 
 TEST_F(Checkpoints, AreSpoiltByOneNumber) {
   train(1, {}, settings(false, 5));
-  const std::string path = folder_ + "/0000000012/manifest.json";
+  const std::string path = folder_.path() + "/0000000012/manifest.json";
   std::string manifest = read_whole(path);
   const std::string number = "\"optimizer_steps\": 12";
   ASSERT_NE(manifest.find(number), std::string::npos);
   manifest.replace(manifest.find(number), number.size(), "\"optimizer_steps\": 13");
   write_whole(path, manifest);
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 10);
+  EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, 10);
 }
 
 // They may be whole: to begin anew would be to throw them away.
@@ -337,10 +335,10 @@ TEST_F(Checkpoints, ThatCannotBeReadNowAreNotPassedOver) {
   const auto says = [this](Fault fault, const std::string& text) {
     const auto message = message_of([this] { train(2, {}, settings(true)); }, fault);
     EXPECT_SAYS(message, text);
-    EXPECT_EQ(CheckpointFolder(folder_).steps(), (Steps{10, 12}));
+    EXPECT_EQ(CheckpointFolder(folder_.path()).steps(), (Steps{10, 12}));
   };
-  const std::string part = folder_ + "/0000000012/part-00000.safetensors",
-                    manifest = folder_ + "/0000000012/manifest.json";
+  const std::string part = folder_.path() + "/0000000012/part-00000.safetensors",
+                    manifest = folder_.path() + "/0000000012/manifest.json";
   fs::rename(part, part + ".whole");
   fs::create_symlink(part, part);  // to itself
   says(Fault::Io, part);
@@ -368,25 +366,25 @@ TEST_F(Checkpoints, ThatCannotBeWrittenAreNamed) {
     EXPECT_NE(error.message().find("the last checkpoint, of step 12, is not written"), std::string::npos)
         << error.message();
   }
-  EXPECT_TRUE(CheckpointFolder(folder_).steps().empty());
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(CheckpointFolder(folder_.path()).steps().empty());
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_F(Checkpoints, AreNoneWhereIsNoFolder) {
-  std::ofstream(folder_) << "a file";
-  const CheckpointFolder none(folder_);
+  std::ofstream(folder_.path()) << "a file";
+  const CheckpointFolder none(folder_.path());
   EXPECT_TRUE(none.steps().empty());
   EXPECT_FALSE(none.newest());
   none.drop_unfinished();
-  EXPECT_TRUE(fs::exists(folder_));
+  EXPECT_TRUE(fs::exists(folder_.path()));
 }
 
 TEST_F(Checkpoints, UnfinishedAreNotSeen) {
   train(1, {}, settings(false, 5));
-  fs::create_directory(folder_ + "/0000000099.new");
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 12);
+  fs::create_directory(folder_.path() + "/0000000099.new");
+  EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, 12);
   train(1, {"steps=13"}, settings(true, 5));
-  EXPECT_FALSE(fs::exists(folder_ + "/0000000099.new"));
+  EXPECT_FALSE(fs::exists(folder_.path() + "/0000000099.new"));
 }
 
 TEST_F(Checkpoints, AreMadeWhenARunIsAskedToStop) {
@@ -394,7 +392,7 @@ TEST_F(Checkpoints, AreMadeWhenARunIsAskedToStop) {
   const auto stopped = train(2, {}, settings(false, 1000), kBlobs, std::make_shared<StopAfter>(5));
   EXPECT_TRUE(stopped.result.stopped);
   EXPECT_EQ(stopped.result.steps, 6);  // the step after the one in which it was asked
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, 6);
+  EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, 6);
   const auto resumed = train(4, {}, settings(true));
   EXPECT_FALSE(resumed.result.stopped);
   EXPECT_EQ(resumed.hash, whole.hash);
@@ -427,12 +425,12 @@ TEST_F(Checkpoints, AreMadeWhenARunIsAskedToStopInAnEvaluation) {
   const auto whole = train(1, run, {}, kBlobs, nullptr, with(-1));
   for (const auto& [shards, step, evaluations] :
        {std::tuple(20, 7, 0U), std::tuple(60, 14, 1U), std::tuple(100, 14, 2U)}) {
-    fs::remove_all(folder_);
+    fs::remove_all(folder_.path());
     const auto stopped = train(1, run, settings(false, 100), kBlobs, nullptr, with(shards)).result;
     EXPECT_TRUE(stopped.stopped) << shards;
     EXPECT_EQ(stopped.steps, step) << shards;
     EXPECT_EQ(stopped.evaluations.size(), evaluations) << shards;
-    EXPECT_EQ(CheckpointFolder(folder_).newest()->step, step) << shards;
+    EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, step) << shards;
     const auto resumed = train(2, run, settings(true, 100), kBlobs, nullptr, with(-1));
     EXPECT_FALSE(resumed.result.stopped) << shards;
     EXPECT_EQ(resumed.hash, whole.hash) << shards;
@@ -445,7 +443,7 @@ TEST_F(Checkpoints, AreNotMadeOfWeightsThatAreNotFinite) {
   const auto message =
       message_of([this] { train(2, {"optimizer.name=sgd", "optimizer.lr=1e39"}, settings(false, 1)); }, Fault::Data);
   EXPECT_NE(message.find("weights are not finite after step 1"), std::string::npos) << message;
-  EXPECT_FALSE(CheckpointFolder(folder_).newest());
+  EXPECT_FALSE(CheckpointFolder(folder_.path()).newest());
 }
 
 TEST(StopRequest, IsOneOfAllInTheProcess) {
@@ -466,7 +464,7 @@ TEST(StopRequest, IsOneOfAllInTheProcess) {
 TEST_F(Checkpoints, StopAtTheWallTime) {
   const auto stopped = train(2, {"wall_time_s=0.000001"}, settings(false));
   EXPECT_TRUE(stopped.result.stopped);
-  EXPECT_EQ(CheckpointFolder(folder_).newest()->step, stopped.result.steps);
+  EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, stopped.result.steps);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/core/testing.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/record_frames.h"
 
@@ -18,12 +19,7 @@ namespace fs = std::filesystem;
 
 class Events : public testing::Test {
  protected:
-  Events() : folder_(testing::TempDir() + "/event_file_test_" + std::to_string(getpid())) {
-    fs::create_directory(folder_);
-  }
-  ~Events() override { fs::remove_all(folder_); }
-
-  std::string path() const { return folder_ + "/events.out.tfevents.lockstep"; }
+  std::string path() const { return folder_.path() + "/events.out.tfevents.lockstep"; }
   /// Records that are whole, the head included.
   int records() const {
     std::ifstream in(path(), std::ios::binary);
@@ -34,12 +30,12 @@ class Events : public testing::Test {
     return count;
   }
   void write(std::int64_t last_step, std::int64_t from, std::int64_t to) const {
-    EventFile events(folder_, last_step);
+    EventFile events(folder_.path(), last_step);
     for (std::int64_t step = from; step <= to; ++step) events.scalar("loss", step, 1.0 / static_cast<double>(step));
     events.flush();
   }
 
-  std::string folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(Events, GoOnWhereTheRunDoes) {
@@ -61,7 +57,7 @@ TEST_F(Events, LoseHalfARecord) {
 
 TEST_F(Events, HoldHistograms) {
   {
-    EventFile events(folder_, 0);
+    EventFile events(folder_.path(), 0);
     events.histogram("weights", 1, at::linspace(-1, 1, 1000));
     events.histogram("nothing", 1, at::empty({0}));
     events.histogram("broken", 1, at::full({3}, NAN));

@@ -12,6 +12,7 @@
 #include <torch/nn/module.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/models/safetensors.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/testing.h"
@@ -27,24 +28,20 @@ using Settings = std::vector<std::string>;
 
 class FineTuning : public ::testing::Test {
  protected:
-  FineTuning() : folder_((fs::path(::testing::TempDir()) / ("fine_tuning_test_" + std::to_string(getpid()))).string()) {
-    fs::create_directories(folder_);
-    pretrain("seed=7");
-  }
-  ~FineTuning() override { fs::remove_all(folder_); }
+  FineTuning() { pretrain("seed=7"); }
 
   void pretrain(const std::string& seed) const {
     train(1, {seed}, {}, kBlobs, nullptr, nullptr, [this](const torch::nn::Module& model) {
       models::write_safetensors(file(), parallel::parameters_of(model));
     });
   }
-  std::string file() const { return folder_ + "/weights.safetensors"; }
+  std::string file() const { return folder_.path() + "/weights.safetensors"; }
   Settings with(Settings settings) const {
     settings.insert(settings.begin(), "model.weights='" + file() + "'");
     return settings;
   }
   CheckpointSettings checkpoints(bool resume) const {
-    return {.folder = folder_ + "/checkpoints", .every_steps = 9, .resume = resume};
+    return {.folder = folder_.path() + "/checkpoints", .every_steps = 9, .resume = resume};
   }
   /// Of all ranks at the end.
   static std::set<std::string> hashes(int ranks, const Settings& settings, const CheckpointSettings& checkpoints = {}) {
@@ -57,7 +54,7 @@ class FineTuning : public ::testing::Test {
     return result;
   }
 
-  std::string folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(FineTuning, BeginsWithTheWeightsOfTheFile) {
@@ -98,7 +95,7 @@ TEST_F(FineTuning, NamesWhatDoesNotFit) {
   EXPECT_SAYS(refusal(1, {"model.weights_except=['layers.2.*']"}), "set model.weights");
   EXPECT_SAYS(refusal(1, {"model.frozen=['conv1.*']"}), "model.frozen: nothing has a name like 'conv1.*'");
   EXPECT_SAYS(refusal(1, {"model.frozen=['*']"}), "there is nothing to train");
-  EXPECT_THROW(train(1, {"model.weights='" + folder_ + "/none.safetensors'"}), Error);
+  EXPECT_THROW(train(1, {"model.weights='" + folder_.path() + "/none.safetensors'"}), Error);
 }
 
 /// All but the last layer, and one of its neighbours' parameters by name.
@@ -132,7 +129,7 @@ TEST_F(FineTuning, IsExactWithFrozenWeights) {
 TEST_F(FineTuning, GoesOnFromACheckpoint) {
   const auto whole = hashes(2, with(kFrozen));
   train(1, with(kFrozen), checkpoints(false));
-  fs::remove_all(folder_ + "/checkpoints/0000000012");
+  fs::remove_all(folder_.path() + "/checkpoints/0000000012");
   // Weights are the checkpoint's on every rank, frozen ones too, whatever the file holds by now.
   pretrain("seed=8");
   EXPECT_EQ(hashes(3, with(kFrozen), checkpoints(true)), whole);

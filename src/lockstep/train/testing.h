@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/on_ranks.h"
-#include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/train/recipe.h"
 
 namespace lockstep::train::testing {
@@ -78,17 +78,7 @@ inline Outcome train(int ranks, const std::vector<std::string>& settings, const 
   return outcome;
 }
 
-/// What the error says that `work` must end in.
-inline std::string message_of(const std::function<void()>& work, Fault fault = Fault::Usage) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault) << error.message();
-    return error.message();
-  }
-  ADD_FAILURE() << "nobody noticed";
-  return "";
-}
+using test::message_of;
 
 /// Of a run that cannot be.
 inline std::string refusal(int ranks, const std::vector<std::string>& settings, const std::string& recipe = kBlobs,

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/callback.h"
 #include "lockstep/train/checkpoint.h"
@@ -37,18 +38,16 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 class Callbacks : public ::testing::Test {
  protected:
-  Callbacks() : folder_((fs::path(::testing::TempDir()) / ("callbacks_test_" + std::to_string(getpid()))).string()) {}
-  ~Callbacks() override { fs::remove_all(folder_); }
   CheckpointSettings settings(bool resume, std::int64_t every) const {
-    return {.folder = folder_, .every_steps = every, .keep_last = 100, .resume = resume};
+    return {.folder = folder_.path(), .every_steps = every, .keep_last = 100, .resume = resume};
   }
   /// A run of `settings` that is killed after step `killed` and resumed ends as one that was not.
   testing::Outcome survives(const Settings& recipe, std::int64_t killed,
                             const std::function<void(RecipeRun&)>& change = {}) {
     auto whole = train(2, recipe, {}, kBlobs, nullptr, change);
     train(1, recipe, settings(false, 1), kBlobs, nullptr, change);
-    for (const auto step : CheckpointFolder(folder_).steps()) {
-      if (step > killed) CheckpointFolder(folder_).remove(step);
+    for (const auto step : CheckpointFolder(folder_.path()).steps()) {
+      if (step > killed) CheckpointFolder(folder_.path()).remove(step);
     }
     const auto resumed = train(3, recipe, settings(true, 1), kBlobs, nullptr, change);
     EXPECT_EQ(resumed.hash, whole.hash);
@@ -58,7 +57,7 @@ class Callbacks : public ::testing::Test {
     return whole;
   }
 
-  std::string folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(Callbacks, AreNamedInTheRecipe) {
@@ -147,7 +146,7 @@ TEST_F(Callbacks, EmaIsTheAverageOfTheWeights) {
     follows = std::make_shared<Follows>(0.9);
     run.settings.callbacks.push_back(follows);
   });
-  const auto checkpoint = CheckpointFolder(folder_).newest();
+  const auto checkpoint = CheckpointFolder(folder_.path()).newest();
   ASSERT_TRUE(checkpoint);
   std::size_t found = 0;
   for (const auto& [name, tensor] : checkpoint->tensors) {
@@ -172,9 +171,9 @@ TEST_F(Callbacks, EmaIsResumedExactly) { survives({kValidation, "callbacks.ema.d
 
 TEST_F(Callbacks, EmaMayBeginLater) {
   train(1, {}, settings(false, 6));
-  CheckpointFolder(folder_).remove(12);
+  CheckpointFolder(folder_.path()).remove(12);
   EXPECT_NO_THROW(train(2, {"callbacks.ema={}"}, settings(true, 6)));
-  const auto newest = CheckpointFolder(folder_).newest();
+  const auto newest = CheckpointFolder(folder_.path()).newest();
   EXPECT_EQ(newest->facts.at("callbacks").at("ema").at("steps"), 6);
 }
 
@@ -257,6 +256,14 @@ TEST_P(NamesTheCulprit, WhenAGradientIsNotFinite) {
     EXPECT_TRUE(has(text, "is that of layers.1.weight")) << text;
     EXPECT_TRUE(has(text, std::to_string(sample))) << text;
   }
+}
+
+TEST_F(Callbacks, TheCheckpointUnderWayIsKeptWhenTheGuardStops) {
+  const auto text = message_of(
+      [&] { train(2, with(kInOrder, {"callbacks.guard={}"}), settings(false, 2), kBlobs, nullptr, bad_gradient(45)); },
+      Fault::Data);
+  EXPECT_TRUE(has(text, "in step 3")) << text;
+  EXPECT_EQ(CheckpointFolder(folder_.path()).steps(), std::vector<std::int64_t>{2});
 }
 
 // No scale of the loss helps; without a guard too it ends.
