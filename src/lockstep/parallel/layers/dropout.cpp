@@ -50,11 +50,12 @@ at::Tensor DropoutImpl::forward(const at::Tensor& input) {
   if (!is_training() || probability_ == 0) return input;
   std::vector<std::int64_t> shape = input.sizes().vec();
   if (channels_) std::fill(shape.begin() + 2, shape.end(), 1);
-  at::Tensor mask = at::empty(shape, at::kFloat);
+  // From pinned memory a GPU fetches it while this thread goes on.
+  at::Tensor mask = at::empty(shape, at::TensorOptions(at::kFloat).pinned_memory(input.is_cuda()));
   const RandomKey& now = random_key();
   fill_mask(mask.mutable_data_ptr<float>(), mask.numel(), mix(key, now.step, now.shard), now.seed, probability_,
             static_cast<float>(1 / (1 - probability_)));
-  return input * mask.to(input.device(), input.scalar_type());
+  return input * mask.to(input.device(), at::kFloat, /*non_blocking=*/true).to(input.scalar_type());
 }
 
 void name_layers(torch::nn::Module& model) { name_below(model, ""); }
