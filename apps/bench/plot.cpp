@@ -126,16 +126,26 @@ std::vector<Line> lines_of(const Report& report) {
   return lines;
 }
 
+/// Colours tell participants apart, dashes what they do and our own variants.
 std::vector<Style> styles_of(const std::vector<Line>& lines) {
+  constexpr const char* kDashes[] = {"none", "7 4", "12 4 2 4", "3 3"};
   std::vector<Style> styles;
-  std::size_t peers = 0, ours = 0;
+  std::vector<std::string> works, ours, peers;
+  const auto number_of = [](std::vector<std::string>& all, const std::string& one) {
+    const auto found = std::find(all.begin(), all.end(), one);
+    const auto number = static_cast<std::size_t>(found - all.begin());
+    if (found == all.end()) all.push_back(one);
+    return number;
+  };
   for (const auto& [participant, work] : lines) {
+    const std::size_t dashes = number_of(works, work);
     if (participant.who == kOurs) {
-      styles.push_back({kOurColor, 3, ours++ == 0 ? "none" : "7 4"});
+      styles.push_back({kOurColor, 3, kDashes[(dashes + number_of(ours, participant.variant)) % std::size(kDashes)]});
     } else if (participant.who == kCeiling) {
-      styles.push_back({kCeilingColor, 1.5, "2 3"});
+      styles.push_back({kCeilingColor, 1.5, dashes == 0 ? "2 3" : kDashes[dashes % std::size(kDashes)]});
     } else {
-      styles.push_back({kPeerColors[peers++ % std::size(kPeerColors)], 1.8, "none"});
+      const std::size_t color = number_of(peers, label(participant));
+      styles.push_back({kPeerColors[color % std::size(kPeerColors)], 1.8, kDashes[dashes % std::size(kDashes)]});
     }
   }
   return styles;
@@ -162,10 +172,10 @@ std::vector<std::pair<double, double>> points_of(const Report& report, const Lin
 std::string curve(const std::vector<std::pair<double, double>>& points, const Axis& x, const Axis& y,
                   const Style& style) {
   std::string corners, dots;
-  for (const auto& [bytes, seconds] : points) {
-    corners += fmt::format("{:.1f},{:.1f} ", x(bytes), y(seconds));
+  for (const auto& [place, seconds] : points) {
+    corners += fmt::format("{:.1f},{:.1f} ", x(place), y(seconds));
     dots +=
-        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\"/>\n", x(bytes), y(seconds), style.color);
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\"/>\n", x(place), y(seconds), style.color);
   }
   return fmt::format(
       "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "

@@ -1,7 +1,7 @@
 // apps/bench/plot.h
 //
-// A Report as a picture: median time over bytes or, where nothing has a size, over ranks;
-// both axes logarithmic, one line per participant and kind of work.
+// A Report as a picture: median time over bytes or, where nothing has a size, over ranks,
+// where the axis of time begins at 0; else both are logarithmic. One line per participant and kind of work.
 #pragma once
 
 #include <string>

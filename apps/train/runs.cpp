@@ -160,11 +160,27 @@ struct Export {
   std::optional<std::int64_t> step;
 };
 
+/// Also of a validation that came after the last checkpoint.
+std::vector<train::Evaluation> evaluations_of(const RunFolder& run) {
+  std::vector<train::Evaluation> all;
+  const auto result = run.about().value("result", nlohmann::json::object());
+  for (const auto& noted : result.value("evaluations", nlohmann::json::array())) {
+    train::Evaluation evaluation;
+    evaluation.of = noted.at("of").get<std::string>();
+    evaluation.step = noted.at("step").get<std::int64_t>();
+    for (const auto& [name, value] : noted.at("figures").items()) {
+      if (value.is_number()) evaluation.figures.emplace_back(name, value.get<double>());
+    }
+    all.push_back(std::move(evaluation));
+  }
+  return all;
+}
+
 train::Checkpoint chosen_checkpoint(const RunFolder& run, const Export& wanted) {
   const train::CheckpointFolder folder(run.checkpoints());
   if (wanted.best) {
     const std::string figure = run.recipe().get("checkpoints.best_by", train::CheckpointSettings().best_by);
-    const auto step = train::best_step(folder, figure);
+    const auto step = train::best_step(folder, figure, evaluations_of(run));
     if (step) return folder.read(*step);
     fail(Fault::Usage, fmt::format("no checkpoint in {} was validated by '{}'; set data.validation in the recipe, or "
                                    "leave out --best for the newest",

@@ -54,6 +54,11 @@ int width_of_terminal() {
 
 int launch_ranks(const TrainOptions& options, const Config& recipe, const std::vector<std::string>& more) {
   if (recipe.get("exact", false)) {
+    if (options.launch.threads.value_or(1) > 1) {
+      fail(Fault::Usage, fmt::format("--threads {}: with exact = true a rank computes on one thread, as several would "
+                                     "cut sums elsewhere; leave it out, and use more ranks",
+                                     *options.launch.threads));
+    }
     for (const auto& [name, value] : train::environment_of(recipe.get("instructions", ""))) {
       setenv(name.c_str(), value.c_str(), 1);
     }

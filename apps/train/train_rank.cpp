@@ -1,4 +1,5 @@
 // One rank of `lockstep train`.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -11,10 +12,12 @@
 #include "json_text.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/comm/thread_ranks.h"
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/text.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/data_facts.h"
 #include "lockstep/train/event_observer.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/run_folder.h"
@@ -45,6 +48,13 @@ nlohmann::json json_of_result(const train::RunResult& result, const std::string&
                          {"evaluations", evaluations}};
   if (!result.ended_early.empty()) json["ended_early"] = result.ended_early;
   return json;
+}
+
+/// Where it ran and on what, beside its result.
+nlohmann::json json_of_run(const train::TrainingData& data, std::uint64_t seed, comm::Communicator& world) {
+  auto hosts = world.gather_bytes(machine().host);
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  return {{"ranks", world.size()}, {"hosts", hosts}, {"seed", seed}, {"data", train::data_facts(data, seed)}};
 }
 
 /// New settings of a resumed run are kept once a step has gone well with them: a typo would be in the way of
@@ -124,9 +134,11 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
     trainer.add(std::make_shared<train::EventObserver>(folder.path(), run.task->model()));
   }
   const auto result = trainer.fit(*run.task, run.data);
+  const auto ran_on = json_of_run(run.data, run.settings.seed, world);
   if (world.rank() == 0) {
     const std::string hash = train::hash_of(run.task->model());
-    const auto json = json_of_result(result, hash);
+    auto json = json_of_result(result, hash);
+    json.update(ran_on);
     folder.end(result.stopped ? "stopped" : "done", json);
     if (options.json) {
       fmt::print("{}", json_text(json));

@@ -148,6 +148,7 @@ class DataParallel::Engine {
     return true;
   }
 
+  bool begun() const noexcept { return !arrivals_.empty(); }
   void update_with(BucketUpdate update) { update_->replace(std::move(update)); }
   void forget() {
     if (options_.wire) options_.wire->forget();
@@ -422,6 +423,7 @@ void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(num
 bool DataParallel::lay_out() { return engine_->lay_out(); }
 void DataParallel::update_with(BucketUpdate update) { engine_->update_with(std::move(update)); }
 void DataParallel::finish() { engine_->finish(); }
+bool DataParallel::begun() const noexcept { return engine_->begun(); }
 void DataParallel::forget() { engine_->forget(); }
 void DataParallel::drop_gradients() { engine_->drop_gradients(); }
 void DataParallel::average_weights(double share) { engine_->average_weights(share); }

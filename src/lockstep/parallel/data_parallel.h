@@ -67,6 +67,8 @@ class DataParallel {
   /// which every rank then has: weights change during backward, once no rank needs the old ones any more, and
   /// gradients stay those of this rank. `update` is called on any thread, one call at a time. None: as before.
   void update_with(BucketUpdate update);
+  /// Whether backward has brought gradients since the last finish().
+  bool begun() const noexcept;
   /// Of the wire, see there.
   void forget();
   /// Before the next step: what follows replaces the gradients instead of adding to them.

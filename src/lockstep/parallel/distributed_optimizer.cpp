@@ -35,8 +35,15 @@ class DistributedOptimizer::State {
 
   DataParallel& engine() noexcept { return engine_; }
 
+  /// Gradients that are on their way for a step that was skipped must arrive before others follow them.
+  void zero_grad() {
+    if (engine_.begun()) engine_.finish();
+    engine_.drop_gradients();
+    finished_ = false;
+  }
+
   void finish() {
-    if (std::exchange(finished_, true)) return;
+    if (std::exchange(finished_, true) && !engine_.begun()) return;
     engine_.finish();
     if (divisor_ == 1) return;
     const at::NoGradGuard no_gradients;
@@ -66,7 +73,7 @@ DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer, c
     : state_(std::make_unique<State>(optimizer, group, std::move(wire))) {}
 DistributedOptimizer::~DistributedOptimizer() = default;
 
-void DistributedOptimizer::zero_grad() { state_->engine().drop_gradients(); }
+void DistributedOptimizer::zero_grad() { state_->zero_grad(); }
 
 void DistributedOptimizer::reduce_in_backward(bool last) { state_->engine().reduce_in_backward(last); }
 

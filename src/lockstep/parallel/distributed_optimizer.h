@@ -40,6 +40,7 @@ class DistributedOptimizer {
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
+  /// Also where a step is skipped, on all ranks: it does away with what their backward has sent. A collective then.
   void zero_grad();
   /// Whether the next backward is the last before step(). Without it gradients are only added up on this rank.
   void reduce_in_backward(bool last);

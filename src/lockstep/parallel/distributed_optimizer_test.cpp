@@ -99,6 +99,26 @@ TEST_P(OwnLoop, MayClipGradients) {
   });
 }
 
+TEST_P(OwnLoop, MaySkipSteps) {
+  const auto alone = trained_alone();
+  for (const bool finishes : {false, true}) {
+    comm::testing::on_ranks(GetParam(), [&](comm::Communicator& group) {
+      const std::int64_t share = kSamples / group.size();
+      if (share * group.size() != kSamples) return;
+      auto model = layer(0);
+      torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+      DistributedOptimizer optimizer(sgd, group);
+      for (int step = 0; step < 6; ++step) {
+        optimizer.zero_grad();
+        (loss_of(model, group.rank() * share, (group.rank() + 1) * share) * (step % 2 == 0 ? 1e6 : 1)).backward();
+        if (finishes) optimizer.finish();
+        if (step % 2 != 0) optimizer.step();
+      }
+      EXPECT_LT(difference(model, alone), 1e-14);
+    });
+  }
+}
+
 TEST(OwnLoop, SendsGradientsByAWire) {
   const auto alone = trained_alone();
   comm::testing::on_ranks({4}, [&](comm::Communicator& group) {

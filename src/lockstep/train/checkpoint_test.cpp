@@ -263,7 +263,14 @@ TEST_F(Checkpoints, LetEpochsGoOnWithAnotherBatch) {
     train(2, first, settings(false));
     auto rest = epochs;
     rest.emplace_back(batch);
-    const auto result = train(3, rest, settings(true)).result;
+    rest.insert(rest.end(), {"schedule.name=step", "schedule.gamma=0.5"});
+    const auto rates = std::make_shared<Rates>();
+    const auto result = train(3, rest, settings(true), kBlobs, rates).result;
+    // An epoch and a bit were done before: the others have a rate each, however many steps they take.
+    EXPECT_EQ(rates->lr.front(), 0.01 / 2) << batch;
+    EXPECT_EQ(rates->lr.back(), 0.01 / 8) << batch;
+    const auto of_third = std::count(rates->lr.begin(), rates->lr.end(), 0.01 / 4);
+    EXPECT_EQ(of_third, std::count(rates->lr.begin(), rates->lr.end(), 0.01 / 8)) << batch;
     EXPECT_EQ(result.steps, steps) << batch;
     ASSERT_EQ(result.evaluations.size(), 5U) << batch;
     for (std::int64_t epoch = 1; epoch <= 4; ++epoch) {
@@ -422,16 +429,21 @@ TEST_F(Checkpoints, AreMadeWhenARunIsAskedToStopInAnEvaluation) {
   const auto with = [](int shards) {
     return [metric = std::make_shared<StopIn>(shards)](RecipeRun& made) { made.settings.metrics.push_back(metric); };
   };
-  const auto whole = train(1, run, {}, kBlobs, nullptr, with(-1));
-  for (const auto& [shards, step, evaluations] :
-       {std::tuple(20, 7, 0U), std::tuple(60, 14, 1U), std::tuple(100, 14, 2U)}) {
+  // The second validation is worse than the first and ends the run, if there were more steps to take.
+  auto impatient = run;
+  impatient.insert(impatient.end(), {"steps=21", "callbacks.early_stopping.patience=1"});
+  for (const auto& [recipe, shards, step, evaluations] :
+       {std::tuple(run, 20, 7, 0U), std::tuple(run, 60, 14, 1U), std::tuple(run, 100, 14, 2U),
+        std::tuple(impatient, 60, 14, 1U)}) {
+    const auto whole = train(1, recipe, {}, kBlobs, nullptr, with(-1));
+    ASSERT_EQ(whole.result.steps, 14);
     fs::remove_all(folder_.path());
-    const auto stopped = train(1, run, settings(false, 100), kBlobs, nullptr, with(shards)).result;
+    const auto stopped = train(1, recipe, settings(false, 100), kBlobs, nullptr, with(shards)).result;
     EXPECT_TRUE(stopped.stopped) << shards;
     EXPECT_EQ(stopped.steps, step) << shards;
     EXPECT_EQ(stopped.evaluations.size(), evaluations) << shards;
     EXPECT_EQ(CheckpointFolder(folder_.path()).newest()->step, step) << shards;
-    const auto resumed = train(2, run, settings(true, 100), kBlobs, nullptr, with(-1));
+    const auto resumed = train(2, recipe, settings(true, 100), kBlobs, nullptr, with(-1));
     EXPECT_FALSE(resumed.result.stopped) << shards;
     EXPECT_EQ(resumed.hash, whole.hash) << shards;
     expect_same(resumed.result, whole.result);

@@ -43,7 +43,7 @@ std::optional<Figures> figures_of(
     const std::function<Score(const data::Batch&, std::int64_t first, std::int64_t last)>& score) {
   data::Loader loader(
       set, std::shared_ptr<const data::Order>(data::make_order("sequential", {.samples = set->size(), .seed = 0})),
-      {.batch = settings.batch, .share = shards.share(), .transforms = settings.transforms});
+      {.batch = settings.batch, .share = shards.share(), .transforms = settings.transforms, .pinned = settings.pinned});
   StepBoard scores(shards, group);
   // By metric, then by shard of this rank.
   std::vector<std::vector<at::Tensor>> sums(settings.metrics.size(),

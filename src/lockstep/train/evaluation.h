@@ -22,6 +22,7 @@ struct EvaluationSettings {
   std::int64_t batch;  // of all ranks together
   std::vector<std::string> transforms;
   std::vector<std::shared_ptr<const Metric>> metrics;
+  bool pinned = false;  // batches lie in memory that a GPU reads by itself
   /// Asked after every batch: whether this rank would rather not go on.
   std::function<bool()> break_off;
 };

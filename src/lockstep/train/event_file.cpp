@@ -118,15 +118,20 @@ void EventFile::histogram(const std::string& tag, std::int64_t step, const at::T
   if (all.numel() == 0) return;
   const auto& limits = bucket_limits();
   std::vector<double> counts(limits.size());
-  double sum = 0, squares = 0;
+  double sum = 0, squares = 0, count = 0;
+  double least = std::numeric_limits<double>::infinity(), most = -least;
   const auto* numbers = all.const_data_ptr<double>();
   for (std::int64_t i = 0; i < all.numel(); ++i) {
     if (!std::isfinite(numbers[i])) continue;
     const auto bucket = std::upper_bound(limits.begin(), limits.end() - 1, numbers[i]) - limits.begin();
     counts[static_cast<std::size_t>(bucket)] += 1;
+    count += 1;
+    least = std::min(least, numbers[i]);
+    most = std::max(most, numbers[i]);
     sum += numbers[i];
     squares += numbers[i] * numbers[i];
   }
+  if (count == 0) return;  // there is nothing to draw
   // Empty buckets at both ends are left out.
   std::size_t first = 0, last = counts.size();
   while (first + 1 < last && counts[first] == 0) ++first;
@@ -137,9 +142,9 @@ void EventFile::histogram(const std::string& tag, std::int64_t step, const at::T
                   counts.begin() + static_cast<std::ptrdiff_t>(last));
 
   std::string inner, message;
-  append_number(inner, histogram::kLeast, all.min().item<double>());
-  append_number(inner, histogram::kMost, all.max().item<double>());
-  append_number(inner, histogram::kCount, static_cast<double>(all.numel()));
+  append_number(inner, histogram::kLeast, least);
+  append_number(inner, histogram::kMost, most);
+  append_number(inner, histogram::kCount, count);
   append_number(inner, histogram::kSum, sum);
   append_number(inner, histogram::kSquares, squares);
   append_field(inner, histogram::kLimits, packed(some_limits));

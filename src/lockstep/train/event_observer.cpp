@@ -8,8 +8,13 @@
 namespace lockstep::train {
 namespace {
 
-/// Of a run of a million steps too a page draws its curve at once.
-constexpr std::int64_t kMostPoints = 2000;
+/// Of a run of a million steps too a page draws its curve at once; of one that may end at any time, or never, there
+/// are some points of every epoch, or of so many steps.
+std::int64_t steps_between_points(const RunLength& length) {
+  constexpr std::int64_t kMostPoints = 2000, kMostSteps = 100, kOfEpoch = 20;
+  const std::int64_t fewest = (length.steps - 1) / kMostPoints + 1;
+  return std::min(fewest, std::max(kMostSteps, length.steps_of_epoch / kOfEpoch));
+}
 
 }  // namespace
 
@@ -27,8 +32,7 @@ void EventObserver::on_start(const RunInfo& info) {
 
 void EventObserver::on_step(const StepReport& report) {
   if (!events_) return;
-  const std::int64_t every = (info_.length.steps + kMostPoints - 1) / kMostPoints;
-  if (report.step % every != 0 && report.step != info_.length.steps) return;
+  if (report.step % steps_between_points(info_.length) != 0 && report.step != info_.length.steps) return;
   events_->scalar("train/loss", report.step, report.loss);
   events_->scalar("train/lr", report.step, report.lr);
   events_->scalar("train/samples_per_s", report.step, static_cast<double>(report.samples) / report.seconds);

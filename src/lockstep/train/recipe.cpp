@@ -31,6 +31,7 @@ class RecipeTask final : public Task {
       : kind_(std::move(kind)), model_(std::move(model)) {}
   torch::nn::Module& model() override { return model_->module(); }
   Score score(const data::Batch& batch) override { return kind_->score(*model_, batch); }
+  void check(const data::Batch& batch) const override { kind_->check(batch); }
 
  private:
   std::unique_ptr<TaskKind> kind_;

@@ -192,8 +192,13 @@ TEST(Recipe, RefusesNumbersThatMakeNoSense) {
   }
 }
 
-TEST(Recipe, RefusesCheckpointsOfNegativeNumber) {
-  for (const CheckpointSettings& wrong : {CheckpointSettings{.every_steps = -1}, CheckpointSettings{.keep_last = -1},
+TEST(Recipe, RefusesTwoWarmUpsAndTooManyClasses) {
+  EXPECT_SAYS(refusal(1, {"schedule.warmup_steps=2", "schedule.warmup_epochs=1"}), "set one of them");
+  EXPECT_SAYS(refusal(1, {"task.classes=1001", "metrics=['confusion']"}), "f1 of any number");
+}
+
+TEST(Recipe, RefusesCheckpointsOfWrongNumber) {
+  for (const CheckpointSettings& wrong : {CheckpointSettings{.every_steps = -1}, CheckpointSettings{.keep_last = 0},
                                           CheckpointSettings{.keep_best = -1}}) {
     EXPECT_THROW(train(1, {}, wrong), Error);
   }

@@ -65,7 +65,8 @@ RunResult noted_result(const nlohmann::json& facts) {
   return result;
 }
 
-std::optional<std::int64_t> best_step(const CheckpointFolder& folder, const std::string& figure) {
+std::optional<std::int64_t> best_step(const CheckpointFolder& folder, const std::string& figure,
+                                      const std::vector<Evaluation>& later) {
   BestSteps best(figure);
   const auto steps = folder.steps();
   for (const std::int64_t step : steps) {
@@ -75,6 +76,7 @@ std::optional<std::int64_t> best_step(const CheckpointFolder& folder, const std:
       log().warn("passing over the checkpoint of step {}: {}", step, error.what());
     }
   }
+  best.recall(later);
   const auto found = best.best(1, steps);
   return found.empty() ? std::nullopt : std::optional(found.front());
 }

@@ -17,6 +17,7 @@ void note_result(nlohmann::json& facts, const RunResult& so_far);
 RunResult noted_result(const nlohmann::json& facts);
 
 /// The checkpoint whose validation was the best by this figure; none if no checkpoint had one.
-std::optional<std::int64_t> best_step(const CheckpointFolder& folder, const std::string& figure);
+std::optional<std::int64_t> best_step(const CheckpointFolder& folder, const std::string& figure,
+                                      const std::vector<Evaluation>& later = {});
 
 }  // namespace lockstep::train

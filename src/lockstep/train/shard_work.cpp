@@ -39,6 +39,7 @@ void ShardWork::pass(const data::Batch& batch, const Pass& pass,
 Score ShardWork::score(const data::Batch& batch, std::int64_t first, std::int64_t last) {
   data::Batch piece = piece_of(batch, first, last);
   convert_(piece, settings_.precision);
+  if (!device_.is_cpu()) task_.check(piece);
   move_(piece, device_);
   const Autocast autocast(settings_.precision, device_.type());
   return task_.score(piece);
@@ -46,9 +47,14 @@ Score ShardWork::score(const data::Batch& batch, std::int64_t first, std::int64_
 
 data::Batch ShardWork::piece_of(const data::Batch& batch, std::int64_t first, std::int64_t last) const {
   data::Batch piece = part_of(batch, first, last - first);
-  // Kernels may round by where their operands lie, and where a shard lies in the batch depends on the rank.
-  if (settings_.exact) {
-    for (auto& tensor : piece.tensors) tensor = tensor.clone();
+  if (!settings_.exact) return piece;
+  for (std::size_t place = 0; place < piece.tensors.size(); ++place) {
+    at::Tensor& tensor = piece.tensors[place];
+    // What it is padded to depends on the other shards of the rank.
+    const at::Tensor& lengths = piece.lengths[place];
+    if (lengths.defined() && lengths.numel() > 0) tensor = tensor.narrow(1, 0, lengths.max().item<std::int64_t>());
+    // Kernels may round by where their operands lie, and where a shard lies in the batch depends on the rank.
+    tensor = tensor.clone();
   }
   return piece;
 }

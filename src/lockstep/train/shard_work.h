@@ -27,7 +27,7 @@ class ShardWork {
     std::int64_t step = 0;  // of the run, from 0 on: with the shard and the seed the key of chance
     double loss_scale = 1;
     bool reduce = true;      // gradients may travel in backward of the last piece
-    bool note_first = true;  // before backward, as what travels in it needs the score
+    bool note_first = true;  // of each piece, before its backward
   };
   /// Gradients are of the loss's sum over the samples of all ranks, divided by their number. `note` is called with
   /// each piece's score.

@@ -32,6 +32,8 @@ class Task {
   virtual ~Task() = default;
   virtual torch::nn::Module& model() = 0;
   virtual Score score(const data::Batch& batch) = 0;
+  /// Of samples that go to a GPU, which would not say what is wrong with them: Fault::Data if something is.
+  virtual void check(const data::Batch& /*batch*/) const {}
 };
 
 /// Some samples of a batch, without a copy.
@@ -44,7 +46,7 @@ at::Tensor for_loss(const at::Tensor& outputs);
 inline constexpr std::int64_t kIgnoreNone = std::numeric_limits<std::int64_t>::min();
 
 /// Of numbers [samples, …] that name one of `count` things, such as tokens: Fault::Data with the first sample that has
-/// another, and the key of the recipe that says how many there are. For when a kernel has refused them.
+/// another, and the key of the recipe that says how many there are.
 void check_numbers(const at::Tensor& numbers, std::int64_t count, const data::Batch& batch, const std::string& what,
                    const std::string& key);
 
@@ -54,6 +56,8 @@ class TaskKind {
   virtual ~TaskKind() = default;
   virtual models::ModelData model_data(const data::Schema& schema) const = 0;
   virtual Score score(models::Model& model, const data::Batch& batch) const = 0;
+  /// Fault::Data if there are numbers in it that score() cannot take.
+  virtual void check(const data::Batch& batch) const = 0;
   /// Metrics that a recipe gets without asking.
   virtual std::vector<std::string> metrics() const = 0;
 };

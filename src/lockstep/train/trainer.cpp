@@ -30,6 +30,7 @@
 #include "lockstep/train/local_average.h"
 #include "lockstep/train/result_so_far.h"
 #include "lockstep/train/resumption.h"
+#include "lockstep/train/run_length.h"
 #include "lockstep/train/run_state.h"
 #include "lockstep/train/shard_work.h"
 #include "lockstep/train/shards.h"
@@ -48,25 +49,12 @@ Shards shards_of(const comm::Communicator& group, const TrainerSettings& setting
   return settings.exact ? Shards::of(group, settings.shards) : Shards::of(group);
 }
 
-/// `resumed` may be of a run with another batch: what is left of its epochs is done with this one.
-RunLength length_of(const TrainerSettings& settings, std::int64_t samples, const Resumed& resumed) {
-  const auto batches_of = [&](std::int64_t count) {
-    return count / settings.batch + (count % settings.batch != 0 ? 1 : 0);
-  };
-  const std::int64_t steps_of_epoch = batches_of(samples);
-  if (settings.steps > 0) return {settings.steps, steps_of_epoch};
-  const auto [epoch, sample] = resumed.position();
-  const std::int64_t epochs_left = settings.epochs - epoch;
-  if (epochs_left <= 0) return {resumed.step(), steps_of_epoch};
-  // "For ever" is a large number of epochs.
-  constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  const std::int64_t whole =
-      std::min(epochs_left - 1, kMost / std::max<std::int64_t>(steps_of_epoch, 1)) * steps_of_epoch;
-  return {resumed.step() + batches_of(samples - sample) + whole, steps_of_epoch};
-}
-
 std::shared_ptr<const data::Order> order_of(const TrainingData& data, std::uint64_t seed) {
   return data::make_order(data.order, {.samples = data.train->size(), .seed = seed, .groups = data.groups});
+}
+
+std::unique_ptr<Schedule> schedule_of(const TrainerSettings& settings, const RunLength& length) {
+  return settings.schedule ? settings.schedule(length) : make_schedule(Config(), "schedule", length);
 }
 
 torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::Device device) {
@@ -106,7 +94,8 @@ class Run {
         data_facts_(data_facts(data, settings.seed)),
         resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_), data_facts_)),
         length_(length_of(settings, samples_, resumed_)),
-        schedule_(settings.schedule ? settings.schedule(length_) : make_schedule(Config(), "schedule", length_)),
+        schedule_lead_(schedule_lead(settings, samples_, resumed_)),
+        schedule_(schedule_of(settings, {length_.steps + schedule_lead_, length_.steps_of_epoch})),
         engine_(parallel::parameters_of(task.model()), group,
                 {.sparse = parallel::sparse_parameters_of(task.model()),
                  .wire = settings.wire ? settings.wire() : nullptr,
@@ -114,6 +103,7 @@ class Run {
         work_(settings, shards_, device_, task, engine_),
         statistics_(parallel::buffers_of(task.model()), group),
         board_(shards_, group),
+        board_goes_first_(fused_ || device_.is_cpu()),
         saver_(settings.checkpoints, group),
         loader_(data.train, order_,
                 {.batch = settings.batch,
@@ -182,6 +172,7 @@ class Run {
     tell_of_start();
     if (!validation_is_due()) return;
     end_epoch();
+    hear_callbacks();
     result_.stopped = broken_off_;
   }
 
@@ -265,7 +256,7 @@ class Run {
   void take_step(const data::Batch& batch) {
     const auto begin = Clock::now();
     const profile::Span span("step");
-    const double lr = settings_.lr * schedule_->factor(step_);
+    const double lr = settings_.lr * schedule_->factor(step_ + schedule_lead_);
     const double waited_before = waited_in_layers_s();
     samples_of_step_ = batch.global_count;
     if (optimizer_ && fused_) optimizer_->begin_step(lr);
@@ -279,6 +270,7 @@ class Run {
     const double waited_in_layers = waited_in_layers_s() - waited_before;
     computed_s_ = std::chrono::duration<double>(done - begin).count() - waited_in_layers;
     engine_.finish();
+    if (!board_goes_first_) board_shared_ = board_.share();
     board_shared_.wait();
     if (group_.size() > 1) waited_s_ += seconds_since(done) + waited_in_layers;
     if (first && group_.rank() == 0) warn_of_unused(engine_);
@@ -363,7 +355,7 @@ class Run {
   }
 
   [[noreturn]] void give_up(const std::string& why, const data::Batch& batch) {
-    if (saver_.under_way()) (void)saver_.finish();  // the weights were sound when it began
+    keep_what_is_saved();
     fail(Fault::Data, blame(why, batch) + "; lower optimizer.lr, set clip_norm or mend the data");
   }
 
@@ -417,6 +409,7 @@ class Run {
     average();
     if (settings_.local_steps > 0 && !settings_.average_states) optimizer_->average_states(1.0 / group_.size());
     if (!all_finite(engine_, &parallel::Bucket::weights)) {
+      keep_what_is_saved();
       fail(Fault::Data,
            fmt::format("weights are not finite after step {}, so they are not saved; resume from the checkpoint before "
                        "with a lower optimizer.lr, clip_norm or callbacks.guard",
@@ -424,6 +417,11 @@ class Run {
     }
     sum_up();
     saver_.begin(snapshot());
+  }
+
+  /// Before a run fails: its weights were sound when the checkpoint under way began.
+  void keep_what_is_saved() {
+    if (saver_.under_way()) (void)saver_.finish();
   }
 
   /// A run that ends without its last checkpoint has not done what it was asked for.
@@ -444,18 +442,17 @@ class Run {
     if (asked_to_stop()) board_.ask_to_stop();
     if (saver_.written()) board_.say_written();
     engine_.drop_gradients();
-    bool shared = false;
+    bool shared = !board_goes_first_;
     if (!settings_.callbacks.empty()) statistics_.remember();
     for (int shard = 0; shard < shards_.own.count; ++shard) {
       if (settings_.exact) {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
-      work_.pass(batch,
-                 {.shard = shard, .step = step_, .loss_scale = loss_scale(), .note_first = fused_ || device_.is_cpu()},
+      work_.pass(batch, {.shard = shard, .step = step_, .loss_scale = loss_scale(), .note_first = board_goes_first_},
                  [&](const Score& score, bool last) {
                    board_.add(shard, score);
-                   if (!last || shard + 1 < shards_.own.count) return;
+                   if (shared || !last || shard + 1 < shards_.own.count) return;
                    board_shared_ = board_.share();
                    shared = true;
                  });
@@ -486,6 +483,7 @@ class Run {
                    {.batch = settings_.evaluation_batch,
                     .transforms = data_.evaluation_transforms,
                     .metrics = settings_.metrics,
+                    .pinned = device_.is_cuda(),
                     .break_off = [this] { return asked_to_stop(); }},
                    shards_, group_, [this](const data::Batch& batch, std::int64_t first, std::int64_t last) {
                      return work_.score(batch, first, last);
@@ -514,12 +512,14 @@ class Run {
   nlohmann::json data_facts_;
   Resumed resumed_;
   RunLength length_;
+  std::int64_t schedule_lead_;
   std::unique_ptr<Schedule> schedule_;
   parallel::DataParallel engine_;
   ShardWork work_;
   parallel::RunningStatistics statistics_;
   std::optional<parallel::SyncedBatchNorms> synced_norms_;
   StepBoard board_;
+  bool board_goes_first_;  // ahead of the gradients; else behind them, as reading a loss waits for the GPU
   StopRequest stop_;
   CheckpointSaver saver_;
   data::Loader loader_;

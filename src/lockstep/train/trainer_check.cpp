@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/rnn.h>
 
@@ -34,6 +35,13 @@ bool is_any(const torch::nn::Module& layer) {
   return ((dynamic_cast<const Layers*>(&layer) != nullptr) || ...);
 }
 
+/// Whether it is one of them, with a dropout of its own.
+template <class... Layers>
+bool drops_within(const torch::nn::Module& layer) {
+  const auto drops = []<class Layer>(const Layer* one) { return one != nullptr && one->options.dropout() > 0; };
+  return (drops(dynamic_cast<const Layers*>(&layer)) || ...);
+}
+
 }  // namespace
 
 bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, const comm::Communicator& group) {
@@ -47,14 +55,13 @@ bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, cons
 void check_exact(const torch::nn::Module& model) {
   for (const auto& named : model.named_modules("", /*include_self=*/false)) {
     const torch::nn::Module& layer = *named.value();
-    const auto* rnn = dynamic_cast<const torch::nn::LSTMImpl*>(&layer);
-    const auto* gru = dynamic_cast<const torch::nn::GRUImpl*>(&layer);
     if (is_any<torch::nn::DropoutImpl, torch::nn::Dropout2dImpl, torch::nn::Dropout3dImpl, torch::nn::AlphaDropoutImpl,
-               torch::nn::FeatureAlphaDropoutImpl>(layer) ||
-        (rnn != nullptr && rnn->options.dropout() > 0) || (gru != nullptr && gru->options.dropout() > 0)) {
+               torch::nn::FeatureAlphaDropoutImpl, torch::nn::RReLUImpl>(layer) ||
+        drops_within<torch::nn::LSTMImpl, torch::nn::GRUImpl, torch::nn::RNNImpl, torch::nn::MultiheadAttentionImpl>(
+            layer)) {
       fail(Fault::Usage,
-           fmt::format("'{}' is a dropout of torch::nn, whose numbers depend on which rank draws them: in "
-                       "exact mode make it a parallel::Dropout",
+           fmt::format("'{}' is a layer of torch::nn that draws numbers, which depend on the rank that draws them: in "
+                       "exact mode leave them to a parallel::Dropout",
                        named.key()));
     }
   }
@@ -78,8 +85,8 @@ void check(const TrainerSettings& settings) {
     }
   }
   const auto& checkpoints = settings.checkpoints;
-  if (checkpoints.every_steps < 0 || checkpoints.keep_last < 0 || checkpoints.keep_best < 0) {
-    fail(Fault::Usage, fmt::format("checkpoints: every_steps {}, keep_last {} and keep_best {} are from 0 on",
+  if (checkpoints.every_steps < 0 || checkpoints.keep_last < 1 || checkpoints.keep_best < 0) {
+    fail(Fault::Usage, fmt::format("checkpoints: every_steps {} is from 0 on, keep_last {} from 1, keep_best {} from 0",
                                    checkpoints.every_steps, checkpoints.keep_last, checkpoints.keep_best));
   }
   if (settings.local_steps < 0) fail(Fault::Usage, fmt::format("local_steps = {}: from 0 on", settings.local_steps));

@@ -13,13 +13,17 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/rnn.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/data/open.h"
 #include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/dropout.h"
@@ -340,18 +344,65 @@ TEST(ExactMode, GivesTheSamePerplexityOnAnyNumberOfRanks) {
   }
 }
 
-TEST(ExactMode, RefusesDropoutThatKnowsNoShards) {
-  struct Net : torch::nn::Module {
-    parallel::Linear layer = register_module("layer", parallel::Linear(6, 3));
-    torch::nn::Dropout drop = register_module("drop", torch::nn::Dropout(0.5));
-  };
-  struct DroppingTask final : Task {
+TEST(ExactMode, RefusesLayersThatDrawWithoutKnowingShards) {
+  struct DrawingTask final : Task {
+    explicit DrawingTask(const std::shared_ptr<torch::nn::Module>& draws) {
+      net.register_module("layer", parallel::Linear(6, 3).ptr());
+      net.register_module("draws", draws);
+    }
     torch::nn::Module& model() override { return net; }
     Score score(const data::Batch&) override { return {}; }
-    Net net;
+    torch::nn::Module net;
   };
-  const auto drop = [](RecipeRun& run) { run.task = std::make_unique<DroppingTask>(); };
-  EXPECT_SAYS(message_of([&] { train(1, {}, {}, kBlobs, nullptr, drop); }), "'drop' is a dropout of torch::nn");
+  const std::shared_ptr<torch::nn::Module> layers[] = {
+      torch::nn::Dropout(0.5).ptr(), torch::nn::RReLU().ptr(),
+      torch::nn::LSTM(torch::nn::LSTMOptions(4, 4).num_layers(2).dropout(0.1)).ptr(),
+      torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(4, 2).dropout(0.1)).ptr()};
+  for (const auto& layer : layers) {
+    const auto draw = [&](RecipeRun& run) { run.task = std::make_unique<DrawingTask>(layer); };
+    EXPECT_SAYS(message_of([&] { train(1, {}, {}, kBlobs, nullptr, draw); }), "'draws' is a layer of torch::nn");
+  }
+}
+
+/// Lines of text, by the mean of their bytes, padding counted: its length must not depend on the rank.
+class PaddedTask final : public Task {
+ public:
+  torch::nn::Module& model() override { return net_; }
+  Score score(const data::Batch& batch) override {
+    const at::Tensor means = batch.tensors[0].to(at::kFloat).mean(1, true) / 100;
+    const at::Tensor loss = net_.layer(means).square().sum();
+    return {loss, batch.count(), loss.detach().view({1, 1}), at::zeros({1}, at::kLong)};
+  }
+
+ private:
+  struct Net : torch::nn::Module {
+    parallel::Linear layer = register_module("layer", parallel::Linear(1, 1));
+  } net_;
+};
+
+TEST(ExactMode, PadsShardsByThemselves) {
+  const test::TemporaryFolder folder;
+  std::string lines;
+  for (int line = 0; line < 60; ++line) lines += std::string(static_cast<std::size_t>(1 + line * 37 % 50), 'x') + "\n";
+  const std::string path = folder.write("lines.txt", lines);
+  std::set<std::string> hashes;
+  for (const int ranks : {1, 2, 3, 8}) {
+    on_ranks({ranks}, [&](Communicator& group) {
+      PaddedTask task;
+      const at::NoGradGuard no_gradients;
+      for (auto& parameter : task.model().parameters()) parameter.fill_(0.5);
+      TrainerSettings settings;
+      settings.steps = 6;
+      settings.batch = 20;
+      settings.exact = true;
+      settings.shards = 8;
+      settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+      const at::AutoGradMode gradients(true);
+      Trainer(group, settings).fit(task, {.train = data::open(path)});
+      if (group.rank() == 0) hashes.insert(hash_of(task.model()));
+    });
+  }
+  EXPECT_EQ(hashes.size(), 1U);
 }
 
 /// A batch norm sees tens, whatever the data.

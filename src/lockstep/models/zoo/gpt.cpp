@@ -122,7 +122,9 @@ class Gpt : public torch::nn::Module {
     at::Tensor values = file.read(prefix + name);
     const bool matrix = values.dim() == 2 && name.find(".c_") != std::string::npos;
     if (!matrix) return values;
-    const auto& first = file.shape(prefix + "h.0.attn.c_attn.weight");
+    const std::string one = prefix + "h.0.attn.c_attn.weight";
+    if (!file.contains(one)) return values;  // the differences will be listed
+    const auto& first = file.shape(one);
     return first.size() == 2 && first[0] < first[1] ? values.t().contiguous() : values;
   }
 

@@ -14,10 +14,13 @@
 namespace lockstep::parallel {
 namespace {
 
-/// Zeros and `kept`, each element by bits of its own number: the same however many threads fill it.
-void fill_mask(float* mask, std::int64_t count, std::uint64_t stream, std::uint64_t seed, double probability,
-               float kept) {
+/// Zeros, and what makes up for them, each element by bits of its own number: the same however many threads fill it.
+template <class Number>
+void fill_mask(at::Tensor& mask, std::uint64_t stream, std::uint64_t seed, double probability) {
   constexpr std::int64_t kGrain = 1 << 14;
+  auto* values = mask.mutable_data_ptr<Number>();
+  const std::int64_t count = mask.numel();
+  const auto kept = static_cast<Number>(1 / (1 - probability));
   const auto below = static_cast<std::uint64_t>(probability * 0x1p32);
   const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   at::parallel_for(0, (count + 3) / 4, kGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -26,7 +29,7 @@ void fill_mask(float* mask, std::int64_t count, std::uint64_t stream, std::uint6
                                     static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                                    key);
       for (std::int64_t i = 4 * block; i < std::min(count, 4 * block + 4); ++i) {
-        mask[i] = bits[static_cast<std::size_t>(i - 4 * block)] < below ? 0.0F : kept;
+        values[i] = bits[static_cast<std::size_t>(i - 4 * block)] < below ? Number{0} : kept;
       }
     }
   });
@@ -40,7 +43,7 @@ void name_below(torch::nn::Module& module, const std::string& name) {
 
 }  // namespace
 
-DropoutImpl::DropoutImpl(double probability, bool channels) : probability_(probability), channels_(channels) {
+DropoutImpl::DropoutImpl(double probability) : probability_(probability) {
   if (!(probability >= 0 && probability < 1)) {
     fail(Fault::Usage, fmt::format("dropout of {}: it is a share from 0 to below 1", probability));
   }
@@ -48,14 +51,14 @@ DropoutImpl::DropoutImpl(double probability, bool channels) : probability_(proba
 
 at::Tensor DropoutImpl::forward(const at::Tensor& input) {
   if (!is_training() || probability_ == 0) return input;
-  std::vector<std::int64_t> shape = input.sizes().vec();
-  if (channels_) std::fill(shape.begin() + 2, shape.end(), 1);
+  const auto type = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   // From pinned memory a GPU fetches it while this thread goes on.
-  at::Tensor mask = at::empty(shape, at::TensorOptions(at::kFloat).pinned_memory(input.is_cuda()));
+  at::Tensor mask = at::empty(input.sizes(), at::TensorOptions(type).pinned_memory(input.is_cuda()));
   const RandomKey& now = random_key();
-  fill_mask(mask.mutable_data_ptr<float>(), mask.numel(), mix(key, now.step, now.shard), now.seed, probability_,
-            static_cast<float>(1 / (1 - probability_)));
-  return input * mask.to(input.device(), at::kFloat, /*non_blocking=*/true).to(input.scalar_type());
+  const std::uint64_t stream = mix(key, now.step, now.shard);
+  type == at::kDouble ? fill_mask<double>(mask, stream, now.seed, probability_)
+                      : fill_mask<float>(mask, stream, now.seed, probability_);
+  return input * mask.to(input.device(), type, /*non_blocking=*/true).to(input.scalar_type());
 }
 
 void name_layers(torch::nn::Module& model) { name_below(model, ""); }

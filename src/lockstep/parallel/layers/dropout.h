@@ -13,15 +13,13 @@ namespace lockstep::parallel {
 
 class DropoutImpl : public torch::nn::Module {
  public:
-  /// `channels`: whole channels [sample, channel, …] are dropped, as torch::nn::Dropout2d does.
-  explicit DropoutImpl(double probability = 0.5, bool channels = false);
+  explicit DropoutImpl(double probability = 0.5);
   at::Tensor forward(const at::Tensor& input);
 
   std::uint64_t key = 0;  // of its name
 
  private:
   double probability_;
-  bool channels_;
 };
 TORCH_MODULE(Dropout);
 

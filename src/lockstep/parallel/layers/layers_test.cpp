@@ -123,11 +123,15 @@ TEST(Dropout, IsTheSameOnAnyNumberOfThreads) {
   torch::set_num_threads(before);
 }
 
-TEST(Dropout, DropsWholeChannels) {
-  Dropout drop(0.5, true);
-  const auto output = drop(torch::ones({8, 16, 5, 5}));
-  EXPECT_TRUE(torch::equal(output.amax({2, 3}), output.amin({2, 3})));
+TEST(Dropout, MakesUpForWhatIsDroppedInEveryType) {
   EXPECT_THROW(Dropout(1.0), Error);
+  Dropout drop(0.1);
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    const auto output = drop(torch::ones({1000}, type));
+    EXPECT_EQ(output.scalar_type(), type);
+    EXPECT_TRUE(torch::equal(output.max(), torch::full({}, 1 / 0.9, type))) << type;
+    EXPECT_EQ(output.min().item<double>(), 0) << type;
+  }
 }
 
 TEST(BatchNorm, IsThatOfLibtorch) {

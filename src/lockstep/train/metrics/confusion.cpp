@@ -1,10 +1,17 @@
+#include <cmath>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/bincount.h>
 #include <fmt/format.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/train/metric.h"
-#include "lockstep/train/metrics/class_counts.h"
 
 namespace lockstep::train {
 namespace {
+
+/// More than that nobody looks at, and it would take gigabytes.
+constexpr std::int64_t kMostClasses = 1000;
 
 class Confusion final : public Metric {
  public:
@@ -15,10 +22,14 @@ class Confusion final : public Metric {
     for (std::int64_t cell = 0; cell < classes_ * classes_; ++cell) result.push_back(name_of(cell, classes_));
     return result;
   }
-  at::Tensor sums(const Score& score) const override { return class_counts(score); }
+  /// Targets by guesses, one row after another.
+  at::Tensor sums(const Score& score) const override {
+    const std::int64_t classes = score.outputs.size(1);
+    return at::bincount(score.targets * classes + score.outputs.argmax(1), {}, classes * classes).to(at::kDouble);
+  }
   Figures figures(const at::Tensor& sums) const override {
     Figures result;
-    const std::int64_t classes = as_matrix(sums).size(0);
+    const std::int64_t classes = std::llround(std::sqrt(static_cast<double>(sums.numel())));
     for (std::int64_t cell = 0; cell < sums.numel(); ++cell) {
       result.emplace_back(name_of(cell, classes), sums[cell].item<double>());
     }
@@ -34,8 +45,14 @@ class Confusion final : public Metric {
 };
 
 const MetricRegistry::Add registered{
-    "confusion", "How often each class is taken for each other",
-    [](const MetricSettings& settings) { return std::make_unique<Confusion>(settings.classes); }};
+    "confusion", "How often each class is taken for each other", [](const MetricSettings& settings) {
+      if (settings.classes > kMostClasses) {
+        fail(Fault::Usage, fmt::format("the metric confusion has a cell for each pair of classes, and of {} these are "
+                                       "too many; it is of up to {}, f1 of any number",
+                                       settings.classes, kMostClasses));
+      }
+      return std::make_unique<Confusion>(settings.classes);
+    }};
 
 }  // namespace
 }  // namespace lockstep::train

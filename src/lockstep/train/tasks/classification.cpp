@@ -27,22 +27,22 @@ class Classification final : public TaskKind {
   }
 
   models::ModelData model_data(const data::Schema& schema) const override {
-    const data::Field& target = schema[data::place_of(schema, target_)];
-    const auto classes = classes_ > 0 ? classes_ : static_cast<std::int64_t>(target.classes.size());
+    const std::int64_t classes = classes_in(schema);
     if (classes == 0) {
       fail(Fault::Usage,
            fmt::format("how many classes '{}' tells apart is not known of the data; set task.classes", target_));
     }
     const auto places = places_of_input(schema);
-    if (places.size() == 1 && !schema[places[0]].shape.empty()) return {schema[places[0]].shape, classes};
     std::int64_t columns = 0;
     for (const std::size_t place : places) {
       if (!schema[place].fixed()) {
-        fail(Fault::Usage,
-             fmt::format("'{}' holds no numbers of one size; name those that do in task.inputs", schema[place].text()));
+        fail(Fault::Usage, fmt::format("{} holds no numbers of one size; resize or crop in data.transforms, or name "
+                                       "fields that do in task.inputs",
+                                       schema[place].text()));
       }
       columns += schema[place].elements();
     }
+    if (places.size() == 1 && !schema[places[0]].shape.empty()) return {schema[places[0]].shape, classes};
     return {{columns}, classes};
   }
 
@@ -53,15 +53,23 @@ class Classification final : public TaskKind {
       return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone, smoothing_),
               targets.numel(), outputs.detach(), targets};
     } catch (const c10::Error&) {
-      if (targets.is_cpu())
-        check_numbers(batch[target_].to(at::kLong), outputs.size(1), batch, "class", "task.classes");
+      if (targets.is_cpu()) check(batch);
       throw;
     }
+  }
+
+  void check(const data::Batch& batch) const override {
+    check_numbers(batch[target_].to(at::kLong), classes_in(batch.schema), batch, "class", "task.classes");
   }
 
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
 
  private:
+  /// 0: it is not known.
+  std::int64_t classes_in(const data::Schema& schema) const {
+    return classes_ > 0 ? classes_ : static_cast<std::int64_t>(schema[data::place_of(schema, target_)].classes.size());
+  }
+
   /// Those that are named, else the first that is no target; of a table all columns but the target.
   std::vector<std::size_t> places_of_input(const data::Schema& schema) const {
     std::vector<std::size_t> places;

@@ -35,9 +35,13 @@ class NextToken final : public TaskKind {
       return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone), targets.numel(),
               outputs.detach(), targets};
     } catch (const c10::Error&) {
-      if (tokens.is_cpu()) check_numbers(tokens, words_, batch, "token", "task.vocabulary");
+      if (tokens.is_cpu()) check(batch);
       throw;
     }
+  }
+
+  void check(const data::Batch& batch) const override {
+    check_numbers(batch.tensors[place(batch.schema)].to(at::kLong), words_, batch, "token", "task.vocabulary");
   }
 
   std::vector<std::string> metrics() const override { return {"perplexity"}; }
