@@ -111,6 +111,12 @@ std::vector<Participant> Report::participants() const {
   return found;
 }
 
+std::optional<double> Report::over_ceiling(const Series& series) const {
+  const Series* ceiling = find({kCeiling, ""}, series.workload);
+  if (series.participant.who != kOurs || ceiling == nullptr) return std::nullopt;
+  return median(series.seconds) / median(ceiling->seconds);
+}
+
 std::vector<Ratio> Report::ratios() const {
   std::vector<Ratio> ratios;
   for (const auto& ours : series_) {
@@ -131,7 +137,9 @@ nlohmann::json Report::json() const {
   nlohmann::json out = {{"bench", bench_}, {"machine", machine_json()}};
   out["rows"] = out["ratios"] = out["skipped"] = nlohmann::json::array();
   for (const auto& series : series_) {
-    if (!series.seconds.empty()) out["rows"].push_back(row_json(series));
+    if (series.seconds.empty()) continue;
+    auto& row = out["rows"].emplace_back(row_json(series));
+    if (const auto over = over_ceiling(series)) row["over_ceiling"] = *over;
   }
   for (const auto& ratio : ratios()) out["ratios"].push_back(ratio_json(ratio));
   for (const auto& skipped : skipped_) out["skipped"].push_back({{"who", skipped.who}, {"reason", skipped.reason}});

@@ -85,6 +85,8 @@ class Report {
   /// In the order in which they were first added.
   std::vector<Workload> workloads() const;
   std::vector<Participant> participants() const;
+  /// Ours over the ceiling's median: how far from it. Nothing of others, or where there is none.
+  std::optional<double> over_ceiling(const Series& series) const;
   /// One for each of our series that a peer has a counterpart to.
   std::vector<Ratio> ratios() const;
 

@@ -81,6 +81,7 @@ TEST(Report, ComparesEachOfOursWithTheBestPeer) {
 TEST(Report, JsonHasTheDocumentedShape) {
   const auto json = example().json();
   EXPECT_EQ(json["bench"], "allreduce");
+  EXPECT_DOUBLE_EQ(json["rows"][0]["over_ceiling"].get<double>(), 2000);
   EXPECT_GE(json["machine"]["cpus"], 1);
   ASSERT_EQ(json["rows"].size(), 6U);
   const auto& row = json["rows"][0];
@@ -131,6 +132,7 @@ TEST(Table, AsMarkdownHasMediansAndRatios) {
   const auto text = markdown_table(example());
   EXPECT_TRUE(has(text, "| median | 1 KiB |")) << text;
   EXPECT_TRUE(has(text, "| **ratio, lockstep in_place** | **2.00 x fast** |")) << text;
+  EXPECT_TRUE(has(text, "| time over ceiling, lockstep in_place | 2000.00 | - |")) << text;
 }
 
 TEST(Plot, DrawsOneLinePerParticipant) {

@@ -28,7 +28,7 @@ void Extent::add_options(CLI::App& command) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.add_option("--minutes", minutes, "Begin no round that would end later, going by the longest so far")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(0.001, 1e6));
 }
 
 void run_rounds(std::vector<Contestant> all, const Extent& extent, Report& report, const ReportFiles& files,

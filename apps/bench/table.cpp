@@ -20,6 +20,7 @@ std::string rate(const Series& series) {
   return fmt::format("{:.2f}", static_cast<double>(series.workload.bytes) / median(series.seconds) / 1e9);
 }
 
+/// With the peer that is the fastest.
 std::string comparison(const std::vector<Ratio>& ratios, const Series& series) {
   for (const auto& ratio : ratios) {
     if (ratio.ours == series.participant && ratio.workload == series.workload) {
@@ -29,10 +30,16 @@ std::string comparison(const std::vector<Ratio>& ratios, const Series& series) {
   return "";
 }
 
+std::string over_ceiling(const Report& report, const Series& series) {
+  const auto over = report.over_ceiling(series);
+  return over ? fmt::format("{:.2f}", *over) : "";
+}
+
 std::string line(const std::string& size, const std::string& who, const std::string& median_time,
-                 const std::string& p95, const std::string& gb_per_s, const std::string& ratio) {
-  return fmt::format("{:<14}{:<{}}{:>{}}{:>{}}{:>9}{}{}\n", size, who, kLabelWidth, median_time, kCellWidth, p95,
-                     kCellWidth, gb_per_s, ratio.empty() ? "" : "  ", ratio);
+                 const std::string& p95, const std::string& gb_per_s, const std::string& over,
+                 const std::string& ratio) {
+  return fmt::format("{:<14}{:<{}}{:>{}}{:>{}}{:>9}{:>14}{}{}\n", size, who, kLabelWidth, median_time, kCellWidth, p95,
+                     kCellWidth, gb_per_s, over, ratio.empty() ? "" : "  ", ratio);
 }
 
 }  // namespace
@@ -59,7 +66,7 @@ std::string medians_table(const Report& report) {
 }
 
 std::string full_table(const Report& report) {
-  std::string text = line("", "", "median", "p95", "GB/s", "ratio");
+  std::string text = line("", "", "median", "p95", "GB/s", "over ceiling", "ratio");
   const auto ratios = report.ratios();
   for (const auto& workload : report.workloads()) {
     std::string first_column = heading(workload);
@@ -67,7 +74,8 @@ std::string full_table(const Report& report) {
       const auto* series = report.find(participant, workload);
       if (series == nullptr) continue;
       text += line(first_column, label(participant), format_seconds(median(series->seconds)),
-                   format_seconds(percentile(series->seconds, 95)), rate(*series), comparison(ratios, *series));
+                   format_seconds(percentile(series->seconds, 95)), rate(*series), over_ceiling(report, *series),
+                   comparison(ratios, *series));
       first_column.clear();
     }
   }
@@ -97,6 +105,14 @@ std::string markdown_table(const Report& report) {
       const std::string ratio = series != nullptr ? comparison(ratios, *series) : "";
       return ratio.empty() ? "-" : "**" + ratio + "**";
     });
+    const auto over = [&](const Workload& workload) {
+      const auto* series = report.find(participant, workload);
+      const std::string cell = series != nullptr ? over_ceiling(report, *series) : "";
+      return cell.empty() ? std::string("-") : cell;
+    };
+    if (std::any_of(workloads.begin(), workloads.end(), [&](const Workload& one) { return over(one) != "-"; })) {
+      text += row("time over ceiling, " + label(participant), over);
+    }
   }
   return text;
 }

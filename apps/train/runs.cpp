@@ -78,7 +78,8 @@ void list(const std::string& root, bool json) {
       all.push_back({{"name", name}, {"error", error.what()}});
     }
   }
-  if (json) fmt::print("{}", json_text(all));
+  if (json) return fmt::print("{}", json_text(all));
+  if (all.empty()) fmt::print(stderr, "there are no runs in {}\n", root);
 }
 
 void show(const RunFolder& run, bool json) {

@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -13,9 +14,11 @@
 
 #include "commands.h"
 #include "lockstep/core/config.h"
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/paths.h"
+#include "lockstep/train/checkpoint.h"
 #include "lockstep/train/instructions.h"
 #include "lockstep/train/run_folder.h"
 #include "lockstep/train/run_lock.h"
@@ -140,7 +143,13 @@ void warn_of_other_recipe(const Options& options) {
 void launch_training(const TrainOptions& options, const Config& recipe) {
   const int code = launch_ranks(options, recipe, {});
   // How it ended rank 0 has written, if it could.
-  train::RunFolder(options.rank.folder).end_badly();
+  train::RunFolder run(options.rank.folder);
+  run.end_badly();
+  const auto steps = train::CheckpointFolder(run.checkpoints()).steps();
+  if (run.state() == "failed" && !steps.empty()) {
+    fmt::print(stderr, "the run has failed; its last checkpoint is of step {}; go on with '{}'\n", steps.back(),
+               resume_command(run));
+  }
   end_with(code);
 }
 
@@ -177,13 +186,27 @@ void run(Options& options) {
   }
 }
 
+/// With as many as before, unless that is more than this host has room for.
+int ranks_to_go_on_with(const train::RunFolder& run) {
+  const train::CheckpointFolder checkpoints(run.checkpoints());
+  const auto steps = checkpoints.steps();
+  if (steps.empty()) return 1;
+  try {
+    return std::clamp(checkpoints.facts(steps.back()).value("ranks", 1), 1, static_cast<int>(usable_cpus().size()));
+  } catch (...) {
+    return 1;  // the ranks will say what is wrong with it
+  }
+}
+
 }  // namespace
 
 void resume_training(TrainOptions& options, const std::string& name) {
   start_once();
   const std::string folder = train::RunFolder::open(options.runs, name).path();
   const train::RunLock lock(folder);
-  const Config recipe = settled(train::RunFolder(folder).recipe(), options.assignments);
+  const train::RunFolder run(folder);
+  const Config recipe = settled(run.recipe(), options.assignments);
+  if (!options.launch.ranks && options.launch.hosts.empty()) options.launch.ranks = ranks_to_go_on_with(run);
   auto& rank = options.rank;
   rank.folder = folder;
   rank.resume = true;

@@ -3,12 +3,15 @@
 // What `lockstep train` and `lockstep runs resume` take alike, and tell their ranks.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "lockstep/comm/launcher.h"
+#include "lockstep/train/run_folder.h"
 
 namespace lockstep::apps {
 
@@ -46,12 +49,16 @@ struct TrainOptions {
 
   void add_to(CLI::App& command) {
     command.add_option("settings", assignments, "key=value, over what the recipe says");
-    command.add_option("-n,--ranks", launch.ranks, "Number of ranks; by default 1, with --hosts all their slots");
+    command.add_option(
+        "-n,--ranks", launch.ranks,
+        "Number of ranks; by default 1, with --hosts all their slots, of a run that goes on those it had");
     command.add_option("--hosts", launch.hosts, "Hosts and the ranks on each, a:4,b:4; needs Open MPI");
     command.add_option("--bind", launch.bind, "Cores of each rank, as of 'lockstep launch'");
     command.add_option("--threads", launch.threads, "Threads of each rank; by default its fair share of the cores");
     command.add_option("--grace", launch.grace_s,
                        "Seconds to save in after SIGTERM until ranks are killed; by default 60");
+    command.add_option("--timeout", launch.timeout_s,
+                       "Seconds that ranks wait for one that does not come; by default 300");
     command.add_option("--restarts", launch.restarts,
                        "Go on from the last checkpoint when a rank failed, up to this many times");
     command.add_flag("--one-process", one_process, "Ranks are threads of one process, with a copy of the model each");
@@ -59,6 +66,12 @@ struct TrainOptions {
     rank.add_to(command);
   }
 };
+
+/// What goes on with it.
+inline std::string resume_command(const train::RunFolder& run) {
+  const std::string root = std::filesystem::path(run.path()).parent_path().string();
+  return fmt::format("lockstep runs resume {}{}", run.name(), root == TrainOptions().runs ? "" : " --runs " + root);
+}
 
 /// Starts the ranks of the run of this name where it stopped, and ends the program with their exit code.
 void resume_training(TrainOptions& options, const std::string& name);

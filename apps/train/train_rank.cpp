@@ -62,8 +62,13 @@ nlohmann::json json_of_run(const train::TrainingData& data, std::uint64_t seed, 
 class KeepRecipe final : public train::Observer {
  public:
   KeepRecipe(train::RunFolder& folder, const Config& recipe) : folder_(folder), recipe_(recipe) {}
-  void on_step(const train::StepReport&) override { keep(); }
-  void on_end() override { keep(); }
+  void on_step(const train::StepReport&) override {
+    went_well_ = true;
+    keep();
+  }
+  void on_end() override {
+    if (went_well_) keep();
+  }
 
  private:
   void keep() {
@@ -78,6 +83,7 @@ class KeepRecipe final : public train::Observer {
 
   train::RunFolder& folder_;
   const Config& recipe_;
+  bool went_well_ = false;
   bool kept_ = false;
   bool warned_ = false;
 };
@@ -150,11 +156,7 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
       fmt::print(stderr, "checkpoint: {}/{:010}\n", folder.checkpoints(), steps.back());
     }
     if (!result.ended_early.empty()) fmt::print(stderr, "ended early by {}\n", result.ended_early);
-    if (result.stopped) {
-      const std::string root = std::filesystem::path(folder.path()).parent_path().string();
-      fmt::print(stderr, "saved before its end; go on with 'lockstep runs resume {}{}'\n", folder.name(),
-                 root == TrainOptions().runs ? "" : " --runs " + root);
-    }
+    if (result.stopped) fmt::print(stderr, "saved before its end; go on with '{}'\n", resume_command(folder));
   }
   return result.stopped ? exit_code::kRequeue : exit_code::kDone;
 }

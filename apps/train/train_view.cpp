@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -39,6 +40,13 @@ std::string matrix_of(const train::Figures& figures) {
   return text;
 }
 
+/// The first that has room, else what of the last has.
+std::string longest_of(const std::vector<std::string>& lines, std::size_t room) {
+  const auto found =
+      std::find_if(lines.begin(), lines.end(), [room](const std::string& line) { return line.size() <= room; });
+  return found != lines.end() ? *found : lines.back().substr(0, room);
+}
+
 double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 }  // namespace
@@ -63,18 +71,20 @@ void TrainView::on_step(const train::StepReport& report) {
   const auto done = static_cast<double>(report.step - info_.first_step);
   const auto left = static_cast<double>(info_.length.steps - report.step);
   const double rate = done / report.steps_s;
-  const std::string text = fmt::format(
-      "epoch {:.2f}  step {} of {}  loss {:.4f}  {} samples/s  {}{} left", report.epochs, report.step,
-      info_.length.steps, loss_, with_commas(static_cast<std::int64_t>(static_cast<double>(samples_) / report.steps_s)),
-      info_.ranks > 1 ? fmt::format("slowest rank +{:.0f} %  ", 100 * (imbalance_ - 1)) : "",
-      format_seconds(left / rate));
-  if (!terminal()) return say(text);
-  // Lines of ranks are passed on when they end; this one ends where it began.
-  const double share_done = static_cast<double>(report.step) / static_cast<double>(info_.length.steps);
-  // A line that wraps could not be drawn over.
-  const std::string bar = bar_of(share_done) + " ", with_bar = bar + text;
+  const std::string epoch = fmt::format("epoch {:.2f}  ", report.epochs),
+                    place = fmt::format("step {} of {}  loss {:.4f}  ", report.step, info_.length.steps, loss_),
+                    speed = with_commas(std::llround(static_cast<double>(samples_) / report.steps_s)) + " samples/s  ",
+                    slowest = info_.ranks > 1 ? fmt::format("slowest rank +{:.0f} %  ", 100 * (imbalance_ - 1)) : "",
+                    end = format_seconds(left / rate) + " left";
+  if (!terminal()) return say(epoch + place + speed + slowest + end);
+  const std::string bar = bar_of(static_cast<double>(report.step) / static_cast<double>(info_.length.steps)) + " ";
+  // A line that wraps could not be drawn over. Lines of ranks are passed on when they end; this one ends where it
+  // began.
   const auto room = static_cast<std::size_t>(width_ - 1);
-  fmt::print(stderr, "\033[K{}\r", with_bar.size() <= room ? with_bar : text.substr(0, room));
+  fmt::print(stderr, "\033[K{}\r",
+             longest_of({bar + epoch + place + speed + slowest + end, epoch + place + speed + slowest + end,
+                         place + speed + slowest + end, place + speed + end, place + end},
+                        room));
   std::fflush(stderr);
 }
 
@@ -92,8 +102,8 @@ void TrainView::on_evaluation(const train::Evaluation& evaluation) {
 
 void TrainView::on_end() {
   if (last_.step == 0) return say(fmt::format("nothing left to do after step {}", with_commas(info_.first_step)));
-  say(fmt::format("{} steps in {}; rank 0 waited {:.1f} % of it for other ranks, {:.1f} % for data",
-                  with_commas(last_.step - info_.first_step), format_seconds(last_.steps_s),
+  say(fmt::format("{} steps in {}, loss {:.4f}; rank 0 waited {:.1f} % of it for other ranks, {:.1f} % for data",
+                  with_commas(last_.step - info_.first_step), format_seconds(last_.steps_s), loss_,
                   share(last_.waited_for_ranks_s, last_.steps_s), share(last_.waited_for_data_s, last_.steps_s)));
 }
 

@@ -14,7 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "background.h"
+#include "lockstep/core/cpu.h"
 #include "lockstep/core/testing.h"
+#include "lockstep/train/checkpoint.h"
 
 namespace lockstep::test {
 namespace {
@@ -517,6 +519,47 @@ train = "blobs:samples=1000,dims=16,classes=4"
   Background alone(train(1, {"--lr-from", "5"}));
   EXPECT_EQ(alone.wait(), 2) << alone.errors();
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Train, GoesOnWithAsManyRanksAsBefore) {
+  const auto newest = [this] {
+    return train::CheckpointFolder((folder_ / "runs/two/checkpoints").string()).newest()->facts.at("ranks").get<int>();
+  };
+  Background two(train(2, {"--name", "two", "steps=20"}));
+  ASSERT_EQ(two.wait(), 0) << two.errors();
+  EXPECT_EQ(newest(), 2);
+  EXPECT_EQ(about("two").at("result").at("ranks"), 2);
+  EXPECT_EQ(about("two").at("result").at("hosts").size(), 1U);
+  // Of a run that has nothing left to do no setting changes.
+  Background nothing(command({"runs", "resume", "two", "optimizer.lr=9"}));
+  ASSERT_EQ(nothing.wait(), 0) << nothing.errors();
+  EXPECT_TRUE(has(nothing.errors(), "nothing left to do")) << nothing.errors();
+  EXPECT_FALSE(has(about("two").at("recipe").get<std::string>(), "lr = 9")) << about("two").at("recipe");
+  const int expected = std::min(2, static_cast<int>(usable_cpus().size()));
+  Background more(command({"runs", "resume", "two", "steps=30", "--bind", "none"}));
+  ASSERT_EQ(more.wait(), 0) << more.errors();
+  EXPECT_EQ(newest(), expected);
+  Background alone(command({"runs", "resume", "two", "steps=40", "-n", "1"}));
+  ASSERT_EQ(alone.wait(), 0) << alone.errors();
+  EXPECT_EQ(newest(), 1);
+  EXPECT_TRUE(has(about("two").at("recipe").get<std::string>(), "steps = 40"));
+}
+
+TEST_F(Train, DrawsWhatFitsOnALine) {
+  for (const auto& [columns, bar] : {std::pair(160, true), std::pair(80, false), std::pair(50, false)}) {
+    auto words = train(2, {"steps=60"});
+    words.insert(words.begin(), {"/usr/bin/env", "LOCKSTEP_TERMINAL=" + std::to_string(columns)});
+    Background run(words);
+    ASSERT_EQ(run.wait(), 0) << run.errors();
+    const std::string text = run.errors();
+    const auto end = text.find('\r');
+    ASSERT_NE(end, std::string::npos) << text;
+    const auto begin = text.rfind("\033[K", end) + 3;
+    const std::string line = text.substr(begin, end - begin);
+    EXPECT_LT(line.size(), static_cast<std::size_t>(columns));
+    EXPECT_TRUE(line.ends_with(" left")) << line;
+    EXPECT_EQ(line.starts_with("["), bar) << line;
+  }
 }
 
 TEST_F(Train, IsMeasuredBesideItself) {

@@ -92,7 +92,12 @@ class Windows final : public Dataset {
     pieces_ = options.whole ? best_fit(lengths, length_) : in_a_row(lengths);
     if (pieces_.empty()) fail(Fault::Data, fmt::format("all samples are empty in {}", field.text()));
     const Piece& last = pieces_.back();
-    windows_ = (last.start + last.count + length_ - 1) / length_;
+    const std::int64_t values = last.start + last.count;
+    windows_ = options.full ? values / length_ : (values + length_ - 1) / length_;
+    if (windows_ == 0) {
+      fail(Fault::Usage, fmt::format("all samples together have {} values, fewer than a window of {}: make it shorter",
+                                     values, length_));
+    }
     schema_ = {{field.name, Encoding::Values, field.type, {length_}},
                {kSegment, Encoding::Values, c10::ScalarType::Int, {length_}},
                {kPosition, Encoding::Values, c10::ScalarType::Int, {length_}}};

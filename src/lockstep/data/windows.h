@@ -19,12 +19,13 @@ struct WindowOptions {
   bool whole = false;                          // leave a sample in one piece if it fits, and pad the rest
   std::optional<std::int64_t> separator = {};  // put behind every sample
   std::int64_t padding = 0;                    // where no sample is
+  bool full = false;                           // leave out the last window if it is not filled
 };
 
 /// Fields: the one packed, of [length]; "segment", which sample of its window each place belongs to, from
 /// 1 on, 0 where there is none; "position" in that piece. Whole samples are placed where they leave least
 /// room (best fit, longest first), else they follow each other as they are stored; every value of every
-/// sample is in exactly one window. Reads all samples once, to learn their lengths.
+/// sample is in exactly one window, unless that is left out. Reads all samples once, to learn their lengths.
 DatasetPtr packed_windows(DatasetPtr source, const WindowOptions& options);
 
 }  // namespace lockstep::data

@@ -49,6 +49,13 @@ TEST_F(Windows, FollowEachOther) {
   EXPECT_TRUE(has(set->name(1), "window 1 from ") && has(set->name(1), "sample 1")) << set->name(1);
 }
 
+TEST_F(Windows, MayAllBeFull) {
+  EXPECT_EQ(packed_windows(lines("abc\nde\nfghij\n"), {.length = 4, .full = true})->size(), 2);
+  EXPECT_EQ(packed_windows(lines("abc\nde\nfghij\n"), {.length = 5, .full = true})->size(), 2);
+  EXPECT_TRUE(has(message_of([&] { packed_windows(lines("abc\n"), {.length = 4, .full = true}); }, Fault::Usage),
+                  "3 values, fewer than a window of 4"));
+}
+
 TEST_F(Windows, LeaveWholeWhatFits) {
   const auto set = packed_windows(lines("abc\nde\nfghijk\nl\nmn\n"), {.length = 4, .whole = true});
   // fghi | abc l | de mn | jk would be one more, but jk goes to a window with room.

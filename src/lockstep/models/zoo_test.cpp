@@ -193,5 +193,38 @@ TEST(Zoo, SaysWhatAModelCannotTake) {
   EXPECT_NE(message("mlp", "dropout = 1.5", {{8}, 10}).find("dropout of 1.5"), std::string::npos);
 }
 
+std::set<std::string> parameter_names(const char* model) {
+  const auto one =
+      std::find_if(std::begin(kCases), std::end(kCases), [&](const Case& c) { return c.name == std::string(model); });
+  std::set<std::string> names;
+  for (const auto& named : make(*one, 1)->module().named_parameters()) names.insert(named.key());
+  return names;
+}
+
+// As torchvision has them, so that its published weights open here.
+TEST(Names, AreThoseOfPyTorch) {
+  std::set<std::string> alexnet;
+  for (const char* layer : {"features.0", "features.3", "features.6", "features.8", "features.10", "classifier.1",
+                            "classifier.4", "classifier.6"}) {
+    for (const char* part : {".weight", ".bias"}) alexnet.insert(std::string(layer) + part);
+  }
+  EXPECT_EQ(parameter_names("alexnet"), alexnet);
+
+  std::set<std::string> resnet = {"conv1.weight", "bn1.weight", "bn1.bias", "fc.weight", "fc.bias"};
+  const int blocks[] = {3, 4, 6, 3};
+  for (int layer = 1; layer <= 4; ++layer) {
+    for (int block = 0; block < blocks[layer - 1]; ++block) {
+      const std::string prefix = "layer" + std::to_string(layer) + "." + std::to_string(block) + ".";
+      for (const char* number : {"1", "2", "3"}) {
+        resnet.insert({prefix + "conv" + number + ".weight", prefix + "bn" + number + ".weight",
+                       prefix + "bn" + number + ".bias"});
+      }
+      if (block > 0) continue;
+      resnet.insert({prefix + "downsample.0.weight", prefix + "downsample.1.weight", prefix + "downsample.1.bias"});
+    }
+  }
+  EXPECT_EQ(parameter_names("resnet50"), resnet);
+}
+
 }  // namespace
 }  // namespace lockstep::models

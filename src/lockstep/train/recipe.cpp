@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -50,7 +51,7 @@ TrainingData make_data(const Config& recipe) {
     if (source.empty()) return nullptr;
     auto set = data::open(source, options);
     if (!steps.empty()) set = data::transformed(std::move(set), steps);
-    return packed > 0 ? data::packed_windows(std::move(set), {.length = packed}) : set;
+    return packed > 0 ? data::packed_windows(std::move(set), {.length = packed, .full = true}) : set;
   };
   TrainingData result;
   result.train = open("train");
@@ -61,7 +62,11 @@ TrainingData make_data(const Config& recipe) {
     if (result.validation) fail(Fault::Usage, "data.validation_share is of data.train: leave out data.validation");
     const auto parts = data::split(result.train->size(), {.shares = {1 - share, share},
                                                           .seed = static_cast<std::uint64_t>(recipe.get("seed", 0))});
-    if (parts[1].empty()) fail(Fault::Usage, fmt::format("data.validation_share = {} leaves no sample to it", share));
+    for (std::size_t part : {0, 1}) {
+      if (!parts[part].empty()) continue;
+      fail(Fault::Usage, fmt::format("data.validation_share = {} of {} samples leaves none to {}", share,
+                                     result.train->size(), part == 0 ? "train on" : "it"));
+    }
     result.validation = data::subset(result.train, parts[1]);
     result.train = data::subset(result.train, parts[0]);
   }
@@ -103,7 +108,9 @@ double rate_scale(const Config& recipe, int ranks) {
 /// Of a step, on all ranks together.
 std::int64_t batch_of(const Config& recipe, std::int64_t fallback, int ranks) {
   if (!recipe.has("batch_per_rank")) return recipe.get("batch", fallback);
-  if (recipe.has("batch")) fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one");
+  if (recipe.get("batch", 0) != 0) {
+    fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one, the other to 0");
+  }
   const std::int64_t of_rank = recipe.get("batch_per_rank", 0);
   if (of_rank < 1) fail(Fault::Usage, fmt::format("batch_per_rank = {}: it is from 1 on", of_rank));
   std::int64_t of_all = 0;
@@ -161,7 +168,16 @@ void leave_out_frozen(std::vector<parallel::ParameterGroup>& groups, const torch
 }
 
 std::unique_ptr<models::Model> make_model(const Config& recipe, const models::ModelData& data, std::uint64_t seed) {
-  auto model = models::make_model(recipe.get("model.name", "mlp"), recipe, "model", data, seed);
+  const std::string name = recipe.get("model.name", "mlp");
+  auto model = [&] {
+    try {
+      return models::make_model(name, recipe, "model", data, seed);
+    } catch (const c10::Error& error) {
+      if (std::string_view(error.what()).find("allocate memory") == std::string_view::npos) throw;
+      fail(Fault::Usage,
+           fmt::format("there is not enough memory for the {} that [model] describes: make it smaller", name));
+    }
+  }();
   const std::string weights = recipe.get("model.weights", "");
   const auto except = recipe.get("model.weights_except", std::vector<std::string>{});
   if (weights.empty() && !except.empty()) {

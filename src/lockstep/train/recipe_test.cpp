@@ -91,10 +91,12 @@ classes = 3
 )";
 
 TEST(Tables, AreTrainedOn) {
-  const std::string path = ::testing::TempDir() + "/recipe_test_" + std::to_string(getpid()) + ".csv";
-  std::ofstream(path) << "age,label,height,city\n31,0,1.8,Ulm\n25,1,1.7,Bonn\n40,2,1.9,Ulm\n22,1,1.6,Jena\n";
-  const std::string source = "data.train='" + path + "'";
-  EXPECT_SAYS(refusal(2, {source}, kTable), "name those that do in task.inputs");
+  const test::TemporaryFolder folder;
+  const std::string source =
+      "data.train='" +
+      folder.write("table.csv", "age,label,height,city\n31,0,1.8,Ulm\n25,1,1.7,Bonn\n40,2,1.9,Ulm\n22,1,1.6,Jena\n") +
+      "'";
+  EXPECT_SAYS(refusal(2, {source}, kTable), "or name other fields in task.inputs");
   EXPECT_SAYS(refusal(2, {source, "task.input=age", "task.inputs=['height']"}, kTable), "set one of them");
   with_run(1, {source, "task.inputs=['age', 'height']"}, kTable, [](const RecipeRun& run) {
     EXPECT_EQ(parallel::parameters_of(run.task->model())[0].tensor.sizes(), (std::vector<std::int64_t>{4, 2}));
@@ -103,7 +105,10 @@ TEST(Tables, AreTrainedOn) {
     EXPECT_EQ(train(2, {source, "task.inputs=['age', 'height']", precision}, {}, kTable).result.steps, 3);
     EXPECT_EQ(train(2, {source, "task.input=age", precision}, {}, kTable).result.steps, 3);
   }
-  std::filesystem::remove(path);
+  EXPECT_SAYS(refusal(1, {source, "task.inputs=['age']", "task.target=city"}, kTable), "is no number of a class");
+  EXPECT_SAYS(refusal(1, {source, "task.inputs=['age', 'label']"}, kTable), "it cannot be an input, too");
+  EXPECT_SAYS(refusal(1, {source, "task.inputs=['age']", "task.target=height"}, kTable, Fault::Data),
+              "which is no class");
 }
 
 TEST(Order, SeesAllClassesEquallyOften) {

@@ -52,8 +52,9 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, co
   const std::string path = name.empty() ? claim_numbered(root, stem) : root + "/" + name;
   if (!name.empty() && !claim(path)) {
     fail(Fault::Usage,
-         fmt::format("there is a run in {} already; go on with 'lockstep runs resume {}', or give another --name", path,
-                     name));
+         fmt::format("there is a run in {} already; go on with 'lockstep runs resume {} --runs {}', or give another "
+                     "--name",
+                     path, name, root));
   }
   RunFolder run;
   run.path_ = path;

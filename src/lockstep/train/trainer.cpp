@@ -394,8 +394,13 @@ class Run {
 
   Checkpoint snapshot() {
     const data::Position position = loader_.position();
-    Checkpoint now{
-        step_, {{"step", step_}, {"epoch", position.epoch}, {"sample", position.sample}, {"data", data_facts_}}, {}};
+    Checkpoint now{step_,
+                   {{"step", step_},
+                    {"epoch", position.epoch},
+                    {"sample", position.sample},
+                    {"ranks", group_.size()},
+                    {"data", data_facts_}},
+                   {}};
     note(now, task_.model(), *optimizer_, state_);
     note_result(now.facts, result_);
     return now;
@@ -427,9 +432,8 @@ class Run {
   /// A run that ends without its last checkpoint has not done what it was asked for.
   void last_is_saved(bool saved) const {
     if (saved || !at_end()) return;
-    fail(Fault::Io,
-         fmt::format("the last checkpoint, of step {}, is not written; make room in {} and resume from the one before",
-                     step_, settings_.checkpoints.folder));
+    fail(Fault::Io, fmt::format("the last checkpoint, of step {}, is not written; make room in {} and resume the run",
+                                step_, settings_.checkpoints.folder));
   }
 
   bool asked_to_stop() const {

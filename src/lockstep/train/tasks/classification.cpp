@@ -32,12 +32,20 @@ class Classification final : public TaskKind {
       fail(Fault::Usage,
            fmt::format("how many classes '{}' tells apart is not known of the data; set task.classes", target_));
     }
+    if (const data::Field& target = schema[data::place_of(schema, target_)];
+        target.encoding != data::Encoding::Values || !target.fixed() || target.elements() != 1) {
+      fail(Fault::Usage,
+           fmt::format("{} is no number of a class: write classes as 0, 1, …, or set task.target", target.text()));
+    }
     const auto places = places_of_input(schema);
     std::int64_t columns = 0;
     for (const std::size_t place : places) {
+      if (schema[place].name == target_) {
+        fail(Fault::Usage, fmt::format("'{}' is what is to be learned: it cannot be an input, too", target_));
+      }
       if (!schema[place].fixed()) {
-        fail(Fault::Usage, fmt::format("{} holds no numbers of one size; resize or crop in data.transforms, or name "
-                                       "fields that do in task.inputs",
+        fail(Fault::Usage, fmt::format("{} holds no numbers of one size: decode, resize or crop it in data.transforms, "
+                                       "or name other fields in task.inputs",
                                        schema[place].text()));
       }
       columns += schema[place].elements();
@@ -48,6 +56,7 @@ class Classification final : public TaskKind {
 
   Score score(models::Model& model, const data::Batch& batch) const override {
     const at::Tensor outputs = for_loss(model.forward(input_of(model, batch, places_of_input(batch.schema))));
+    if (batch[target_].is_cpu()) check_whole(batch);
     const at::Tensor targets = batch[target_].flatten().to(at::kLong);
     try {
       return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone, smoothing_),
@@ -59,12 +68,24 @@ class Classification final : public TaskKind {
   }
 
   void check(const data::Batch& batch) const override {
+    check_whole(batch);
     check_numbers(batch[target_].to(at::kLong), classes_in(batch.schema), batch, "class", "task.classes");
   }
 
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
 
  private:
+  /// A column of a table may be of real numbers, and hold classes all the same.
+  void check_whole(const data::Batch& batch) const {
+    const at::Tensor targets = batch[target_].flatten();
+    if (!targets.is_floating_point()) return;
+    const at::Tensor bad = targets.ne(targets.round()).nonzero();
+    if (bad.size(0) == 0) return;
+    const auto row = bad[0][0].item<std::int64_t>();
+    fail(Fault::Data, fmt::format("sample {} has {} = {}, which is no class: classes are whole numbers from 0 on",
+                                  batch.ids[static_cast<std::size_t>(row)], target_, targets[row].item<double>()));
+  }
+
   /// 0: it is not known.
   std::int64_t classes_in(const data::Schema& schema) const {
     return classes_ > 0 ? classes_ : static_cast<std::int64_t>(schema[data::place_of(schema, target_)].classes.size());
