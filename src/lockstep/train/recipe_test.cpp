@@ -137,7 +137,7 @@ TEST(Evaluations, MayBeOfAShareOfTheSamples) {
     EXPECT_EQ(keys.size(), 130U);
   });
   EXPECT_SAYS(refusal(1, {"data.validation_share=0.2", "data.validation=blobs"}), "leave out data.validation");
-  EXPECT_SAYS(refusal(1, {"data.validation_share=0.0001"}), "leaves no sample");
+  EXPECT_SAYS(refusal(1, {"data.validation_share=0.0001"}), "leaves none to it");
 }
 
 TEST(Evaluations, LeaveNothingToChance) {
