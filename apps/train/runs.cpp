@@ -130,6 +130,11 @@ void compare(const RunFolder& one, const RunFolder& other, bool json) {
   for (const auto& [key, values] : settings.items()) {
     fmt::print("{:28} {:24} {}\n", key, text(values[0]), text(values[1]));
   }
+  if (settings.empty()) fmt::print("their recipes are the same\n");
+  const auto ranks = [&](const RunFolder& run) {
+    return text(run.about().value("/result/ranks"_json_pointer, nlohmann::json()));
+  };
+  fmt::print("{:28} {:24} {}\n", "(ranks)", ranks(one), ranks(other));
   fmt::print("{:28} {}\n{:28} {}\n", one.name(), outcome_of(one.about()), other.name(), outcome_of(other.about()));
 }
 

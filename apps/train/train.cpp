@@ -84,7 +84,15 @@ int launch_ranks(const TrainOptions& options, const Config& recipe, const std::v
     launch.ranks = 1;
   }
   launch.starter = {own_program(), kMpirunStarter, "--"};
-  if (!launch.hosts.empty()) return launch_on_hosts(launch);
+  if (!launch.hosts.empty()) {
+    const int code = launch_on_hosts(launch);
+    constexpr int kNotStarted = 255;  // Open MPI's, for what it could not start
+    if (code != kNotStarted) return code;
+    fail(Fault::Comm,
+         fmt::format("mpirun could not start ranks on {}, and says why above; each host must be reached by "
+                     "ssh without a password, and have {} and this folder",
+                     launch.hosts, own_program().string()));
+  }
   if (!launch.ranks) launch.ranks = 1;
   if (!launch.grace_s) launch.grace_s = kToSave_s;
   return comm::launch(launch);

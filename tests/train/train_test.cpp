@@ -305,6 +305,11 @@ TEST_F(TrainOnHosts, SaysHowItEnded) {
   Background lost(on_hosts({"--name", "lost"}));
   EXPECT_EQ(lost.wait(60), 9) << lost.errors();
   EXPECT_EQ(about("lost").at("state"), "failed");
+  mpirun_is("echo 'ssh: no such host' >&2; exit 255");
+  Background unreached(on_hosts({"--name", "unreached"}));
+  EXPECT_EQ(unreached.wait(60), 1) << unreached.errors();
+  EXPECT_TRUE(has(unreached.errors(), "mpirun could not start ranks on elsewhere:1")) << unreached.errors();
+  EXPECT_FALSE(fs::exists(folder_ / "runs/unreached"));
   setenv("LOCKSTEP_MPIRUN", "/no/such/mpirun", 1);
   Background none(on_hosts({"--name", "none"}));
   EXPECT_EQ(none.wait(60), 2) << none.errors();
@@ -530,6 +535,9 @@ TEST_F(Train, GoesOnWithAsManyRanksAsBefore) {
   EXPECT_EQ(newest(), 2);
   EXPECT_EQ(about("two").at("result").at("ranks"), 2);
   EXPECT_EQ(about("two").at("result").at("hosts").size(), 1U);
+  Background same(command({"runs", "compare", "two", "two"}));
+  ASSERT_EQ(same.wait(), 0) << same.errors();
+  EXPECT_TRUE(has(same.output(), "their recipes are the same\n(ranks)")) << same.output();
   // Of a run that has nothing left to do no setting changes.
   Background nothing(command({"runs", "resume", "two", "optimizer.lr=9"}));
   ASSERT_EQ(nothing.wait(), 0) << nothing.errors();

@@ -177,6 +177,8 @@ TEST(Proposal, TheNearerOfTwo) {
 
 TEST(Proposal, ListsWhenNothingIsNear) {
   EXPECT_EQ(proposal("zzz", {"sgd", "adam"}), "; known: sgd, adam");
+  EXPECT_EQ(proposal("optimizer.momentum", {"optimizer.betas"}), "; known: optimizer.betas");
+  EXPECT_EQ(proposal("optimiser.lr", {"optimizer.lr"}), "; did you mean 'optimizer.lr'?");
   EXPECT_EQ(proposal("", {"sgd"}), "; known: sgd");
   EXPECT_EQ(proposal("x", {}), "");
   const auto many = proposal("zzz", Strings(100, "alpha"));

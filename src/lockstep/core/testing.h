@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -46,16 +47,21 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// What the Error says that `work` must end in, without its place.
-inline std::string message_of(const std::function<void()>& work, Fault fault = Fault::Usage) {
+/// The Error that `work` must end in.
+inline Error error_of(const std::function<void()>& work, Fault fault) {
   try {
     work();
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), fault) << error.what();
-    return error.message();
+    return error;
   }
   ADD_FAILURE() << "no Error was thrown";
-  return "";
+  return {fault, "", std::source_location::current()};
+}
+
+/// What it says, without what was being done.
+inline std::string message_of(const std::function<void()>& work, Fault fault = Fault::Usage) {
+  return error_of(work, fault).message();
 }
 
 }  // namespace lockstep::test

@@ -165,7 +165,9 @@ std::string proposal(std::string_view name, const std::vector<std::string>& cand
   if (candidates.empty()) return "";
   const auto wanted = lower(name);
   const std::string* nearest = nullptr;
-  auto nearest_distance = std::max<std::size_t>(1, wanted.size() / 3) + 1;
+  // Of "optimizer.momentum" the first half is no slip, and so does not excuse any in the second.
+  const std::size_t last_part = wanted.size() - (wanted.rfind('.') + 1);
+  auto nearest_distance = std::max<std::size_t>(1, last_part / 3) + 1;
   for (const auto& candidate : candidates) {
     const auto distance = edit_distance(wanted, lower(candidate));
     if (distance < nearest_distance) {

@@ -58,8 +58,9 @@ inline std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
+/// What an Error says, with what was being done.
 inline std::string message_of(const std::function<void()>& work, Fault fault = Fault::Data) {
-  return test::message_of(work, fault);
+  return test::error_of(work, fault).what();
 }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

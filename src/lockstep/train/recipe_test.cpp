@@ -197,6 +197,11 @@ TEST(Recipe, RefusesNumbersThatMakeNoSense) {
   }
 }
 
+TEST(Recipe, NamesTheCountThatIsWrong) {
+  EXPECT_EQ(refusal(1, {"steps=-5"}), "steps = -5: it is from 0 on");
+  EXPECT_EQ(refusal(1, {"accumulate=0"}), "accumulate = 0: it is from 1 on");
+}
+
 TEST(Recipe, RefusesTwoWarmUpsAndTooManyClasses) {
   EXPECT_SAYS(refusal(1, {"schedule.warmup_steps=2", "schedule.warmup_epochs=1"}), "set one of them");
   EXPECT_SAYS(refusal(1, {"task.classes=1001", "metrics=['confusion']"}), "f1 of any number");

@@ -71,6 +71,7 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, co
 }
 
 bool RunFolder::exists(const std::string& root, const std::string& name) {
+  if (name.find('/') != std::string::npos) return false;
   std::error_code unknown;
   return fs::exists(root + "/" + name + "/" + kAbout, unknown);
 }

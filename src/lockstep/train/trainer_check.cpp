@@ -1,6 +1,8 @@
 #include "lockstep/train/trainer_check.h"
 
 #include <cmath>
+#include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -69,13 +71,20 @@ void check_exact(const torch::nn::Module& model) {
 
 void check(const TrainerSettings& settings) {
   if (!settings.optimizer) fail(Fault::Usage, "no optimizer is set");
-  if (settings.batch < 1 || settings.accumulate < 1 || settings.evaluation_batch < 1) {
-    fail(Fault::Usage, fmt::format("batch {}, accumulate {} and evaluation batch {} are from 1 on", settings.batch,
-                                   settings.accumulate, settings.evaluation_batch));
-  }
-  if (settings.steps < 0 || settings.epochs < 0 || settings.check_every_steps < 0) {
-    fail(Fault::Usage, fmt::format("epochs {}, steps {} and check_every_steps {} are from 0 on", settings.epochs,
-                                   settings.steps, settings.check_every_steps));
+  const auto& checkpoints = settings.checkpoints;
+  const std::tuple<const char*, std::int64_t, std::int64_t> counts[] = {
+      {"batch", settings.batch, 1},
+      {"accumulate", settings.accumulate, 1},
+      {"evaluation_batch", settings.evaluation_batch, 1},
+      {"epochs", settings.epochs, 0},
+      {"steps", settings.steps, 0},
+      {"check_every_steps", settings.check_every_steps, 0},
+      {"local_steps", settings.local_steps, 0},
+      {"checkpoints.every_steps", checkpoints.every_steps, 0},
+      {"checkpoints.keep_last", checkpoints.keep_last, 1},
+      {"checkpoints.keep_best", checkpoints.keep_best, 0}};
+  for (const auto& [key, value, least] : counts) {
+    if (value < least) fail(Fault::Usage, fmt::format("{} = {}: it is from {} on", key, value, least));
   }
   for (const auto& [key, value] :
        {std::pair("optimizer.lr", settings.lr), std::pair("clip_norm", settings.clip_norm),
@@ -84,12 +93,6 @@ void check(const TrainerSettings& settings) {
       fail(Fault::Usage, fmt::format("{} = {}: it is a number from 0 on", key, value));
     }
   }
-  const auto& checkpoints = settings.checkpoints;
-  if (checkpoints.every_steps < 0 || checkpoints.keep_last < 1 || checkpoints.keep_best < 0) {
-    fail(Fault::Usage, fmt::format("checkpoints: every_steps {} is from 0 on, keep_last {} from 1, keep_best {} from 0",
-                                   checkpoints.every_steps, checkpoints.keep_last, checkpoints.keep_best));
-  }
-  if (settings.local_steps < 0) fail(Fault::Usage, fmt::format("local_steps = {}: from 0 on", settings.local_steps));
   if (settings.local_steps > 0 && (settings.exact || settings.wire)) {
     fail(Fault::Usage,
          fmt::format("with local_steps no gradients travel, so there is nothing to {}; set local_steps = 0",

@@ -504,7 +504,7 @@ TEST(Recipe, NamesAKeyThatIsNone) {
   EXPECT_NE(message("model.name=nlp").find("did you mean 'mlp'"), std::string::npos);
   EXPECT_NE(message("scale_lr=cubic").find("\"none\", \"linear\" or \"sqrt\""), std::string::npos);
   EXPECT_NE(message("batch_per_rank=4").find("set one"), std::string::npos);
-  EXPECT_NE(message("batch=0").find("batch 0"), std::string::npos);
+  EXPECT_NE(message("batch=0").find("batch = 0"), std::string::npos);
   EXPECT_NE(message("data.train=''").find("names no data"), std::string::npos);
 }
 
