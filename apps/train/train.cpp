@@ -156,7 +156,7 @@ void launch_training(const TrainOptions& options, const Config& recipe) {
   const auto steps = train::CheckpointFolder(run.checkpoints()).steps();
   if (run.state() == "failed" && !steps.empty()) {
     fmt::print(stderr, "the run has failed; its last checkpoint is of step {}; go on with '{}'\n", steps.back(),
-               resume_command(run));
+               run.resume_command());
   }
   end_with(code);
 }

@@ -3,12 +3,10 @@
 // What `lockstep train` and `lockstep runs resume` take alike, and tell their ranks.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "lockstep/comm/launcher.h"
 #include "lockstep/train/run_folder.h"
@@ -43,7 +41,7 @@ struct RankOptions {
 struct TrainOptions {
   RankOptions rank;
   comm::LaunchOptions launch;
-  std::string runs = "runs";
+  std::string runs = train::kRuns;
   bool one_process = false;
   std::vector<std::string> assignments;
 
@@ -66,12 +64,6 @@ struct TrainOptions {
     rank.add_to(command);
   }
 };
-
-/// What goes on with it.
-inline std::string resume_command(const train::RunFolder& run) {
-  const std::string root = std::filesystem::path(run.path()).parent_path().string();
-  return fmt::format("lockstep runs resume {}{}", run.name(), root == TrainOptions().runs ? "" : " --runs " + root);
-}
 
 /// Starts the ranks of the run of this name where it stopped, and ends the program with their exit code.
 void resume_training(TrainOptions& options, const std::string& name);

@@ -1,8 +1,7 @@
 // One rank of `lockstep train`.
-#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -50,24 +49,14 @@ nlohmann::json json_of_result(const train::RunResult& result, const std::string&
   return json;
 }
 
-/// Where it ran and on what, beside its result.
-nlohmann::json json_of_run(const train::TrainingData& data, std::uint64_t seed, comm::Communicator& world) {
-  auto hosts = world.gather_bytes(machine().host);
-  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-  return {{"ranks", world.size()}, {"hosts", hosts}, {"seed", seed}, {"data", train::data_facts(data, seed)}};
-}
-
 /// New settings of a resumed run are kept once a step has gone well with them: a typo would be in the way of
 /// everyone who resumes it later. On a full disk they may be kept after a later step.
 class KeepRecipe final : public train::Observer {
  public:
   KeepRecipe(train::RunFolder& folder, const Config& recipe) : folder_(folder), recipe_(recipe) {}
-  void on_step(const train::StepReport&) override {
-    went_well_ = true;
-    keep();
-  }
+  void on_step(const train::StepReport&) override { keep(); }
   void on_end() override {
-    if (went_well_) keep();
+    if (warned_) keep();  // not if no step was taken
   }
 
  private:
@@ -83,7 +72,6 @@ class KeepRecipe final : public train::Observer {
 
   train::RunFolder& folder_;
   const Config& recipe_;
-  bool went_well_ = false;
   bool kept_ = false;
   bool warned_ = false;
 };
@@ -140,11 +128,14 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
     trainer.add(std::make_shared<train::EventObserver>(folder.path(), run.task->model()));
   }
   const auto result = trainer.fit(*run.task, run.data);
-  const auto ran_on = json_of_run(run.data, run.settings.seed, world);
+  const auto hosts = world.gather_bytes(machine().host);
   if (world.rank() == 0) {
     const std::string hash = train::hash_of(run.task->model());
     auto json = json_of_result(result, hash);
-    json.update(ran_on);
+    json["ranks"] = world.size();
+    json["hosts"] = std::set(hosts.begin(), hosts.end());
+    json["seed"] = run.settings.seed;
+    json["data"] = train::data_facts(run.data, run.settings.seed);
     folder.end(result.stopped ? "stopped" : "done", json);
     if (options.json) {
       fmt::print("{}", json_text(json));
@@ -156,7 +147,7 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
       fmt::print(stderr, "checkpoint: {}/{:010}\n", folder.checkpoints(), steps.back());
     }
     if (!result.ended_early.empty()) fmt::print(stderr, "ended early by {}\n", result.ended_early);
-    if (result.stopped) fmt::print(stderr, "saved before its end; go on with '{}'\n", resume_command(folder));
+    if (result.stopped) fmt::print(stderr, "saved before its end; go on with '{}'\n", folder.resume_command());
   }
   return result.stopped ? exit_code::kRequeue : exit_code::kDone;
 }

@@ -1,7 +1,6 @@
 // Four ranks and a shared disk that counts: under cache = "cluster" the job reads every
 // byte once, under "node" every host does, and four readers without a cache four times.
 #include <sys/mount.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>

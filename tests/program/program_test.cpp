@@ -2,7 +2,6 @@
 // refuse wrong use. `launch` has tests of its own in tests/launcher.
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>

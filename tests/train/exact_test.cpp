@@ -1,7 +1,5 @@
 // Exact mode as a user sees it: every model's recipe, with dropout and augmentation, gives
 // one hash on any number of ranks, of processes and of threads.
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 

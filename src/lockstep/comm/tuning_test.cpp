@@ -1,7 +1,6 @@
 #include "lockstep/comm/tuning.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>

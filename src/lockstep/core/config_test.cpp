@@ -1,7 +1,5 @@
 #include "lockstep/core/config.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

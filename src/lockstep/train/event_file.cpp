@@ -115,7 +115,6 @@ void EventFile::scalar(const std::string& tag, std::int64_t step, double number)
 void EventFile::histogram(const std::string& tag, std::int64_t step, const at::Tensor& values) {
   const at::NoGradGuard no_gradients;
   const at::Tensor all = values.detach().cpu().to(at::kDouble).flatten().contiguous();
-  if (all.numel() == 0) return;
   const auto& limits = bucket_limits();
   std::vector<double> counts(limits.size());
   double sum = 0, squares = 0, count = 0;

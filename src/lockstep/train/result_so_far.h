@@ -16,7 +16,8 @@ void note_result(nlohmann::json& facts, const RunResult& so_far);
 /// What was noted there; that of a run that begins if nothing was. Fault::Data if it is something else.
 RunResult noted_result(const nlohmann::json& facts);
 
-/// The checkpoint whose validation was the best by this figure; none if no checkpoint had one.
+/// The checkpoint whose validation was the best by this figure; none if no checkpoint had one. A
+/// validation may have come after the checkpoint of its step: `later` ones are no checkpoint's.
 std::optional<std::int64_t> best_step(const CheckpointFolder& folder, const std::string& figure,
                                       const std::vector<Evaluation>& later = {});
 

@@ -49,15 +49,12 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, co
   if (name.find('/') != std::string::npos || name.starts_with('.')) {
     fail(Fault::Usage, fmt::format("'{}' is no name for a run: neither a path nor hidden", name));
   }
-  const std::string path = name.empty() ? claim_numbered(root, stem) : root + "/" + name;
-  if (!name.empty() && !claim(path)) {
-    fail(Fault::Usage,
-         fmt::format("there is a run in {} already; go on with 'lockstep runs resume {} --runs {}', or give another "
-                     "--name",
-                     path, name, root));
-  }
   RunFolder run;
-  run.path_ = path;
+  const std::string& path = run.path_ = name.empty() ? claim_numbered(root, stem) : root + "/" + name;
+  if (!name.empty() && !claim(path)) {
+    fail(Fault::Usage, fmt::format("there is a run in {} already; go on with '{}', or give another --name", path,
+                                   run.resume_command()));
+  }
   run.about_ = {{"recipe", recipe.toml()}, {"lockstep", kVersion}, {"torch", kTorchVersion},
                 {"host", machine().host},  {"started", now()},     {"state", "running"}};
   try {
@@ -116,6 +113,11 @@ std::vector<std::string> RunFolder::list(const std::string& root) {
 }
 
 std::string RunFolder::name() const { return fs::path(path_).filename().string(); }
+
+std::string RunFolder::resume_command() const {
+  const std::string root = fs::path(path_).parent_path().string();
+  return fmt::format("lockstep runs resume {}{}", name(), root == kRuns ? "" : " --runs " + root);
+}
 
 Config RunFolder::recipe() const {
   return Config::from_text(about_.at("recipe").get<std::string>(), path_ + "/" + kAbout);

@@ -13,6 +13,8 @@
 
 namespace lockstep::train {
 
+/// Where runs are, unless a user says otherwise.
+inline constexpr const char kRuns[] = "runs";
 /// Beside what a run leaves: a file of run_lock.h.
 inline constexpr const char kLock[] = "lock";
 
@@ -34,6 +36,8 @@ class RunFolder {
   const std::string& path() const noexcept { return path_; }
   std::string name() const;
   std::string checkpoints() const { return path_ + "/checkpoints"; }
+  /// What goes on with it.
+  std::string resume_command() const;
   Config recipe() const;
   const nlohmann::json& about() const noexcept { return about_; }
   /// "running", "done", "stopped" or "failed".

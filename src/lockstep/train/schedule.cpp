@@ -53,11 +53,11 @@ std::unique_ptr<Schedule> make_schedule(const Config& recipe, const std::string&
          fmt::format("{}: a warm-up of {} steps from {} on: steps are from 0 on, the start is from 0 to 1", key,
                      warm_up, start));
   }
-  if (recipe.has(key + ".warmup_steps") && recipe.has(key + ".warmup_epochs")) {
+  const bool by_steps = recipe.has(key + ".warmup_steps"), by_epochs = recipe.has(key + ".warmup_epochs");
+  if (by_steps && by_epochs) {
     fail(Fault::Usage, fmt::format("{0}.warmup_steps and {0}.warmup_epochs say the same: set one of them", key));
   }
-  const bool asked = recipe.has(key + ".warmup_steps") || recipe.has(key + ".warmup_epochs");
-  if (scaled && !asked && make(0)->factor(0) == 1) {
+  if (scaled && !by_steps && !by_epochs && make(0)->factor(0) == 1) {
     // Goyal et al., "Accurate, large minibatch SGD" (2017), and no more than a tenth of a short run.
     warm_up = std::min<std::int64_t>(steps_of(5), length.steps / 10);
   }
