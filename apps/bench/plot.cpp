@@ -140,7 +140,8 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
   for (const auto& [participant, work] : lines) {
     const std::size_t dashes = number_of(works, work);
     if (participant.who == kOurs) {
-      styles.push_back({kOurColor, 3, kDashes[(dashes + number_of(ours, participant.variant)) % std::size(kDashes)]});
+      const std::size_t line = number_of(ours, work + " " + participant.variant);
+      styles.push_back({kOurColor, line < std::size(kDashes) ? 3.0 : 1.8, kDashes[line % std::size(kDashes)]});
     } else if (participant.who == kCeiling) {
       styles.push_back({kCeilingColor, 1.5, dashes == 0 ? "2 3" : kDashes[dashes % std::size(kDashes)]});
     } else {

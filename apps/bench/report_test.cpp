@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -156,6 +157,20 @@ TEST(Plot, IsOverRanksWhereNothingHasASize) {
   for (const char* part : {">ranks<", ">2<", ">0<", ">150 ms<", ">lockstep, mlp<", ">lockstep, cnn<"})
     EXPECT_TRUE(has(svg, part)) << part;
   EXPECT_TRUE(has(medians_table(report), "cnn x 2"));
+}
+
+TEST(Plot, TellsOurLinesApart) {
+  Report report("train");
+  for (const char* model : {"mlp", "cnn"}) {
+    for (const char* variant : {"", "exact"}) report.add({kOurs, variant}, {model, 2, 1, 0}, {0.1});
+  }
+  std::set<std::string> looks;
+  const auto svg = svg_plot(report, "steps");
+  for (auto at = svg.find("<polyline"); at != std::string::npos; at = svg.find("<polyline", at + 1)) {
+    const auto look = svg.find("stroke=", at);
+    looks.insert(svg.substr(look, svg.find("/>", at) - look));
+  }
+  EXPECT_EQ(looks.size(), 4);
 }
 
 TEST(Plot, OfOnePointOrNothingIsStillAPicture) {

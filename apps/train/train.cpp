@@ -84,15 +84,7 @@ int launch_ranks(const TrainOptions& options, const Config& recipe, const std::v
     launch.ranks = 1;
   }
   launch.starter = {own_program(), kMpirunStarter, "--"};
-  if (!launch.hosts.empty()) {
-    const int code = launch_on_hosts(launch);
-    constexpr int kNotStarted = 255;  // Open MPI's, for what it could not start
-    if (code != kNotStarted) return code;
-    fail(Fault::Comm,
-         fmt::format("mpirun could not start ranks on {}, and says why above; each host must be reached by "
-                     "ssh without a password, and have {} and this folder",
-                     launch.hosts, own_program().string()));
-  }
+  if (!launch.hosts.empty()) return launch_on_hosts(launch);
   if (!launch.ranks) launch.ranks = 1;
   if (!launch.grace_s) launch.grace_s = kToSave_s;
   return comm::launch(launch);
@@ -152,9 +144,18 @@ void launch_training(const TrainOptions& options, const Config& recipe) {
   const int code = launch_ranks(options, recipe, {});
   // How it ended rank 0 has written, if it could.
   train::RunFolder run(options.rank.folder);
+  const bool begun = run.state() == "running" && train::RunFolder::begun(run.path());
   run.end_badly();
+  constexpr int kNotStarted = 255;  // Open MPI's, for what it could not start
+  if (code == kNotStarted && !begun && !options.launch.hosts.empty()) {
+    fail(Fault::Comm,
+         fmt::format("mpirun could not start ranks on {}, and says why above; each host must be reached by "
+                     "ssh without a password, and have {} and this folder",
+                     options.launch.hosts, own_program().string()));
+  }
   const auto steps = train::CheckpointFolder(run.checkpoints()).steps();
-  if (run.state() == "failed" && !steps.empty()) {
+  const bool failed = code != exit_code::kDone && code != exit_code::kUsage && code != exit_code::kRequeue;
+  if (failed && !steps.empty()) {
     fmt::print(stderr, "the run has failed; its last checkpoint is of step {}; go on with '{}'\n", steps.back(),
                run.resume_command());
   }
@@ -198,12 +199,18 @@ void run(Options& options) {
 int ranks_to_go_on_with(const train::RunFolder& run) {
   const train::CheckpointFolder checkpoints(run.checkpoints());
   const auto steps = checkpoints.steps();
-  if (steps.empty()) return 1;
-  try {
-    return std::clamp(checkpoints.facts(steps.back()).value("ranks", 1), 1, static_cast<int>(usable_cpus().size()));
-  } catch (...) {
-    return 1;  // the ranks will say what is wrong with it
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    int before = 0;
+    try {
+      before = checkpoints.facts(*step).value("ranks", 1);
+    } catch (...) {
+      continue;  // the ranks will say what is wrong with it, and take the one before it, too
+    }
+    const int ranks = std::clamp(before, 1, static_cast<int>(usable_cpus().size()));
+    if (ranks < before) log().warn("the run had {} ranks; this host has room for {}, see -n", before, ranks);
+    return ranks;
   }
+  return 1;
 }
 
 }  // namespace

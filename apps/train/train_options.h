@@ -56,7 +56,7 @@ struct TrainOptions {
     command.add_option("--grace", launch.grace_s,
                        "Seconds to save in after SIGTERM until ranks are killed; by default 60");
     command.add_option("--timeout", launch.timeout_s,
-                       "Seconds that ranks wait for one that does not come; by default 300");
+                       "Seconds that ranks wait for one that does not come; by default 300, 0: for ever");
     command.add_option("--restarts", launch.restarts,
                        "Go on from the last checkpoint when a rank failed, up to this many times");
     command.add_flag("--one-process", one_process, "Ranks are threads of one process, with a copy of the model each");

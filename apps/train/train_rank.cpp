@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/comm/environment.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/comm/thread_ranks.h"
 #include "lockstep/core/cpu.h"
@@ -175,10 +176,15 @@ void add_train_rank(CLI::App& app) {
         code = run(*options, *lr, runtime.world());
         return;
       }
-      comm::run_ranks(options->threads_as_ranks, [&](comm::Communicator& world) {
-        const int mine = run(*options, *lr, world);
-        if (world.rank() == 0) code = mine;
-      });
+      comm::ThreadRanksOptions waiting;
+      waiting.timeout_s = comm::environment::get_seconds(comm::environment::kTimeout, waiting.timeout_s);
+      comm::run_ranks(
+          options->threads_as_ranks,
+          [&](comm::Communicator& world) {
+            const int mine = run(*options, *lr, world);
+            if (world.rank() == 0) code = mine;
+          },
+          waiting);
     });
     end_with(failed != exit_code::kDone ? failed : code);
   });

@@ -225,6 +225,7 @@ TEST_F(Train, KeepsNewSettingsOnlyIfTheyAreGood) {
     Background wrong(words);
     EXPECT_EQ(wrong.wait(60), 2) << setting;
     EXPECT_EQ(occurrences(wrong.errors(), message), 1) << wrong.errors();
+    EXPECT_FALSE(has(wrong.errors(), "the run has failed")) << wrong.errors();
     EXPECT_EQ(about("typo"), before) << setting;
   }
   auto words = resume("typo", 2);
@@ -310,6 +311,10 @@ TEST_F(TrainOnHosts, SaysHowItEnded) {
   EXPECT_EQ(unreached.wait(60), 1) << unreached.errors();
   EXPECT_TRUE(has(unreached.errors(), "mpirun could not start ranks on elsewhere:1")) << unreached.errors();
   EXPECT_FALSE(fs::exists(folder_ / "runs/unreached"));
+  mpirun_is("touch " + (folder_ / "runs/broken/curves").string() + "; exit 255");
+  Background broken(on_hosts({"--name", "broken"}));
+  EXPECT_EQ(broken.wait(60), 255) << broken.errors();
+  EXPECT_EQ(about("broken").at("state"), "failed");
   setenv("LOCKSTEP_MPIRUN", "/no/such/mpirun", 1);
   Background none(on_hosts({"--name", "none"}));
   EXPECT_EQ(none.wait(60), 2) << none.errors();
@@ -546,6 +551,11 @@ TEST_F(Train, GoesOnWithAsManyRanksAsBefore) {
   const int expected = std::min(2, static_cast<int>(usable_cpus().size()));
   Background more(command({"runs", "resume", "two", "steps=30", "--bind", "none"}));
   ASSERT_EQ(more.wait(), 0) << more.errors();
+  EXPECT_EQ(newest(), expected);
+  // Of the newest that can be read.
+  std::ofstream(folder_ / "runs/two/checkpoints/0000000030/manifest.json") << "{";
+  Background rest(command({"runs", "resume", "two", "steps=35", "--bind", "none"}));
+  ASSERT_EQ(rest.wait(), 0) << rest.errors();
   EXPECT_EQ(newest(), expected);
   Background alone(command({"runs", "resume", "two", "steps=40", "-n", "1"}));
   ASSERT_EQ(alone.wait(), 0) << alone.errors();

@@ -7,6 +7,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/parallel/broadcast.h"
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -35,9 +36,12 @@ class DistributedOptimizer::State {
 
   DataParallel& engine() noexcept { return engine_; }
 
-  /// Gradients that are on their way for a step that was skipped must arrive before others follow them.
   void zero_grad() {
-    if (engine_.begun()) engine_.finish();
+    // Not finished here: a rank without samples has sent nothing, and would not come.
+    if (engine_.begun()) {
+      fail(Fault::Usage, "gradients are on their way since backward: all ranks call step(), or skip_step()");
+    }
+    if (finished_) engine_.forget();  // gradients that were looked at and are not to be applied
     engine_.drop_gradients();
     finished_ = false;
   }
@@ -53,11 +57,22 @@ class DistributedOptimizer::State {
   void step() {
     finish();
     optimizer_.step();
+    begin_next();
+  }
+
+  void skip_step() {
+    finish();
+    engine_.forget();
+    engine_.drop_gradients();
+    begin_next();
+  }
+
+ private:
+  void begin_next() {
     engine_.reduce_in_backward(true);
     finished_ = false;
   }
 
- private:
   torch::optim::Optimizer& optimizer_;
   int divisor_;  // wires sum
   DataParallel engine_;
@@ -80,5 +95,7 @@ void DistributedOptimizer::reduce_in_backward(bool last) { state_->engine().redu
 void DistributedOptimizer::finish() { state_->finish(); }
 
 void DistributedOptimizer::step() { state_->step(); }
+
+void DistributedOptimizer::skip_step() { state_->skip_step(); }
 
 }  // namespace lockstep::parallel

@@ -40,7 +40,7 @@ class DistributedOptimizer {
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
-  /// Also where a step is skipped, on all ranks: it does away with what their backward has sent. A collective then.
+  /// Fault::Usage between backward and step() or skip_step().
   void zero_grad();
   /// Whether the next backward is the last before step(). Without it gradients are only added up on this rank.
   void reduce_in_backward(bool last);
@@ -48,6 +48,8 @@ class DistributedOptimizer {
   void finish();
   /// Calls finish(), unless that was done, then steps. The next backward is one alone again.
   void step();
+  /// Instead of step(), on all ranks: does away with what their backward has sent. A collective.
+  void skip_step();
 
  private:
   class State;

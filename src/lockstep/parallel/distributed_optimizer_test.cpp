@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include "lockstep/comm/on_ranks.h"
+#include "lockstep/core/testing.h"
 
 namespace lockstep::parallel {
 namespace {
@@ -109,14 +110,66 @@ TEST_P(OwnLoop, MaySkipSteps) {
       torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
       DistributedOptimizer optimizer(sgd, group);
       for (int step = 0; step < 6; ++step) {
+        const bool skip = step % 2 == 0;
         optimizer.zero_grad();
-        (loss_of(model, group.rank() * share, (group.rank() + 1) * share) * (step % 2 == 0 ? 1e6 : 1)).backward();
+        // In a step that is skipped a rank may have nothing.
+        if (!skip || group.rank() > 0) {
+          (loss_of(model, group.rank() * share, (group.rank() + 1) * share) * (skip ? 1e6 : 1)).backward();
+        }
         if (finishes) optimizer.finish();
-        if (step % 2 != 0) optimizer.step();
+        skip ? optimizer.skip_step() : optimizer.step();
       }
       EXPECT_LT(difference(model, alone), 1e-14);
     });
   }
+}
+
+TEST_P(OwnLoop, IsToldToStepOrToSkip) {
+  comm::testing::on_ranks(GetParam(), [&](comm::Communicator& group) {
+    auto model = layer(0);
+    torch::optim::SGD sgd(model->parameters(), 0.05);
+    DistributedOptimizer optimizer(sgd, group);
+    loss_of(model, 0, 1).backward();
+    EXPECT_NE(test::message_of([&] { optimizer.zero_grad(); }).find("skip_step()"), std::string::npos);
+    optimizer.skip_step();
+    optimizer.zero_grad();
+  });
+}
+
+/// What an error-feedback wire has kept of gradients that are not applied must not come back.
+TEST_P(OwnLoop, ForgetsSkippedStepsThatWentByAWire) {
+  comm::testing::on_ranks(GetParam(), [&](comm::Communicator& group) {
+    const auto trained = [&](bool spikes, bool finishes) {
+      Config recipe;
+      recipe.set("wire.name=topk");
+      recipe.set("wire.ratio=0.3");
+      auto model = layer(0);
+      torch::optim::SGD sgd(model->parameters(), 0.05);
+      DistributedOptimizer optimizer(sgd, group, make_wire(recipe, "wire"));
+      // The first step sends all that it has; a wire begins with the second.
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        loss_of(model, 0, kSamples).backward();
+        optimizer.step();
+      }
+      optimizer.skip_step();  // so that both have forgotten
+      if (spikes) {
+        optimizer.zero_grad();
+        (loss_of(model, 0, kSamples) * 1e6).backward();
+        if (finishes) {
+          optimizer.finish();
+        } else {
+          optimizer.skip_step();
+        }
+      }
+      optimizer.zero_grad();
+      loss_of(model, 0, kSamples).backward();
+      optimizer.step();
+      return model;
+    };
+    const auto expected = trained(false, false);
+    for (const bool finishes : {false, true}) EXPECT_EQ(difference(trained(true, finishes), expected), 0) << finishes;
+  });
 }
 
 TEST(OwnLoop, SendsGradientsByAWire) {

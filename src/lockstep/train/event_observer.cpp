@@ -8,12 +8,12 @@
 namespace lockstep::train {
 namespace {
 
-/// Of a run of a million steps too a page draws its curve at once; of one that may end at any time, or never, there
-/// are some points of every epoch, or of so many steps.
+/// Of a run of a million steps too a page draws its curve at once; of one without an end there are some points of
+/// every epoch, or of so many steps.
 std::int64_t steps_between_points(const RunLength& length) {
-  constexpr std::int64_t kMostPoints = 2000, kMostSteps = 100, kOfEpoch = 20;
-  const std::int64_t fewest = (length.steps - 1) / kMostPoints + 1;
-  return std::min(fewest, std::max(kMostSteps, length.steps_of_epoch / kOfEpoch));
+  constexpr std::int64_t kMostPoints = 2000, kWithoutEnd = std::int64_t{1} << 32, kPointsOfEpoch = 20, kSteps = 100;
+  if (length.steps >= kWithoutEnd) return std::max(kSteps, length.steps_of_epoch / kPointsOfEpoch);
+  return (length.steps - 1) / kMostPoints + 1;
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ double rate_scale(const Config& recipe, int ranks) {
   if (scale != "linear" && scale != "sqrt") {
     fail(Fault::Usage, fmt::format("scale_lr = \"{}\": it is \"none\", \"linear\" or \"sqrt\"", scale));
   }
-  if (!recipe.has("batch_per_rank")) {
+  if (recipe.get("batch_per_rank", 0) == 0) {
     fail(Fault::Usage, fmt::format("scale_lr = \"{}\" follows a batch that grows with the ranks, and batch is of all "
                                    "ranks together: set batch_per_rank instead of it",
                                    scale));
@@ -108,10 +108,11 @@ double rate_scale(const Config& recipe, int ranks) {
 /// Of a step, on all ranks together.
 std::int64_t batch_of(const Config& recipe, std::int64_t fallback, int ranks) {
   if (!recipe.has("batch_per_rank")) return recipe.get("batch", fallback);
-  if (recipe.get("batch", 0) != 0) {
+  const std::int64_t of_rank = recipe.get("batch_per_rank", 0), given = recipe.get("batch", 0);
+  if (of_rank == 0 && given != 0) return given;
+  if (given != 0) {
     fail(Fault::Usage, "batch is of all ranks together, batch_per_rank of each: set one, the other to 0");
   }
-  const std::int64_t of_rank = recipe.get("batch_per_rank", 0);
   if (of_rank < 1) fail(Fault::Usage, fmt::format("batch_per_rank = {}: it is from 1 on", of_rank));
   std::int64_t of_all = 0;
   if (__builtin_mul_overflow(of_rank, static_cast<std::int64_t>(ranks), &of_all)) {

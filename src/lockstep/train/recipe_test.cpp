@@ -109,6 +109,8 @@ TEST(Tables, AreTrainedOn) {
   EXPECT_SAYS(refusal(1, {source, "task.inputs=['age', 'label']"}, kTable), "it cannot be an input, too");
   EXPECT_SAYS(refusal(1, {source, "task.inputs=['age']", "task.target=height"}, kTable, Fault::Data),
               "which is no class");
+  const std::string far = "data.train='" + folder.write("far.csv", "age,label\n31,0\n25,1e30\n40,inf\n") + "'";
+  EXPECT_SAYS(refusal(1, {far, "task.inputs=['age']"}, kTable, Fault::Data), "which is no class");
 }
 
 TEST(Order, SeesAllClassesEquallyOften) {
@@ -202,9 +204,23 @@ TEST(Recipe, NamesTheCountThatIsWrong) {
   EXPECT_EQ(refusal(1, {"accumulate=0"}), "accumulate = 0: it is from 1 on");
 }
 
+TEST(Recipe, ChangesFromOneKeyToTheOther) {
+  with_run(2, {"batch=0", "batch_per_rank=7"}, kBlobs, [](const RecipeRun& run) { EXPECT_EQ(run.settings.batch, 14); });
+  with_run(2, {"batch_per_rank=0", "batch=12"}, per_rank(),
+           [](const RecipeRun& run) { EXPECT_EQ(run.settings.batch, 12); });
+  const auto factor = [](const std::vector<std::string>& settings) {
+    double result = 0;
+    with_run(1, settings, kBlobs, [&](const RecipeRun& run) { result = run.settings.schedule({1000, 10})->factor(5); });
+    return result;
+  };
+  const std::string start = "schedule.warmup_start=0.0";
+  EXPECT_DOUBLE_EQ(factor({start, "schedule.warmup_steps=50", "schedule.warmup_epochs=0.0"}), 0.1);
+  EXPECT_DOUBLE_EQ(factor({start, "schedule.warmup_steps=0", "schedule.warmup_epochs=1.0"}), 0.5);
+}
+
 TEST(Recipe, RefusesTwoWarmUpsAndTooManyClasses) {
   EXPECT_SAYS(refusal(1, {"schedule.warmup_steps=2", "schedule.warmup_epochs=1"}), "set one of them");
-  EXPECT_SAYS(refusal(1, {"task.classes=1001", "metrics=['confusion']"}), "f1 of any number");
+  EXPECT_SAYS(refusal(1, {"task.classes=101", "metrics=['confusion']"}), "f1 of any number");
 }
 
 TEST(Recipe, RefusesCheckpointsOfWrongNumber) {

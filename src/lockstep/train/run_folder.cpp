@@ -80,14 +80,19 @@ RunFolder RunFolder::open(const std::string& root, const std::string& name) {
   return RunFolder(root + "/" + name);
 }
 
-void RunFolder::forget_unless_begun(const std::string& path) noexcept {
+bool RunFolder::begun(const std::string& path) noexcept {
   std::error_code failed;
   for (fs::directory_iterator entry(path, failed); !failed && entry != fs::directory_iterator();
        entry.increment(failed)) {
     const auto name = entry->path().filename();
-    if (name != kAbout && name != kLock) return;
+    if (name != kAbout && name != kLock) return true;
   }
-  if (!failed) fs::remove_all(path, failed);
+  return static_cast<bool>(failed);
+}
+
+void RunFolder::forget_unless_begun(const std::string& path) noexcept {
+  std::error_code failed;
+  if (!begun(path)) fs::remove_all(path, failed);
 }
 
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {

@@ -26,6 +26,8 @@ class RunFolder {
   static bool exists(const std::string& root, const std::string& name);
   /// Fault::Usage if there is none, proposing the nearest.
   static RunFolder open(const std::string& root, const std::string& name);
+  /// Whether it holds more than what it was made with.
+  static bool begun(const std::string& path) noexcept;
   /// Removes one in which nothing has happened yet.
   static void forget_unless_begun(const std::string& path) noexcept;
   /// By its path.

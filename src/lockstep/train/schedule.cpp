@@ -47,17 +47,19 @@ std::unique_ptr<Schedule> make_schedule(const Config& recipe, const std::string&
   const double epochs = recipe.get(key + ".warmup_epochs", 0.0),
                start = recipe.get(key + ".warmup_start", scaled ? 1 / rate_scale : 0.1);
   const auto steps_of = [&](double count) { return std::llround(count * static_cast<double>(length.steps_of_epoch)); };
-  std::int64_t warm_up = recipe.get(key + ".warmup_steps", std::int64_t{steps_of(epochs)});
+  const std::int64_t steps = recipe.get(key + ".warmup_steps", 0);
+  std::int64_t warm_up = steps != 0 ? steps : steps_of(epochs);
   if (warm_up < 0 || !(start >= 0 && start <= 1)) {
     fail(Fault::Usage,
          fmt::format("{}: a warm-up of {} steps from {} on: steps are from 0 on, the start is from 0 to 1", key,
                      warm_up, start));
   }
-  const bool by_steps = recipe.has(key + ".warmup_steps"), by_epochs = recipe.has(key + ".warmup_epochs");
-  if (by_steps && by_epochs) {
-    fail(Fault::Usage, fmt::format("{0}.warmup_steps and {0}.warmup_epochs say the same: set one of them", key));
+  if (steps != 0 && epochs != 0) {
+    fail(Fault::Usage,
+         fmt::format("{0}.warmup_steps and {0}.warmup_epochs say the same: set one of them, the other to 0", key));
   }
-  if (scaled && !by_steps && !by_epochs && make(0)->factor(0) == 1) {
+  const bool chosen = recipe.has(key + ".warmup_steps") || recipe.has(key + ".warmup_epochs");
+  if (scaled && !chosen && make(0)->factor(0) == 1) {
     // Goyal et al., "Accurate, large minibatch SGD" (2017), and no more than a tenth of a short run.
     warm_up = std::min<std::int64_t>(steps_of(5), length.steps / 10);
   }

@@ -29,10 +29,8 @@ void ShardWork::pass(const data::Batch& batch, const Pass& pass,
     if (from == to && !settings_.sync_batch_norm) continue;
     parallel::random_key() = {settings_.seed, pass.step * settings_.accumulate + piece, shards_.own.first + pass.shard};
     const Score found = score(batch, from, to);
-    if (pass.note_first) note(found, last_piece);
+    note(found, last_piece);
     (found.loss / (static_cast<double>(batch.global_count) / pass.loss_scale)).backward();
-    // Who reads the loss waits for the GPU, which has backward to do by now.
-    if (!pass.note_first) note(found, last_piece);
   }
 }
 

@@ -26,11 +26,10 @@ class ShardWork {
     int shard = 0;          // of this rank, from 0 on
     std::int64_t step = 0;  // of the run, from 0 on: with the shard and the seed the key of chance
     double loss_scale = 1;
-    bool reduce = true;      // gradients may travel in backward of the last piece
-    bool note_first = true;  // of each piece, before its backward
+    bool reduce = true;  // gradients may travel in backward of the last piece
   };
   /// Gradients are of the loss's sum over the samples of all ranks, divided by their number. `note` is called with
-  /// each piece's score.
+  /// each piece's score, before its backward.
   void pass(const data::Batch& batch, const Pass& pass, const std::function<void(const Score&, bool last)>& note);
   /// Forward alone of the batch's samples [first, last).
   Score score(const data::Batch& batch, std::int64_t first, std::int64_t last);

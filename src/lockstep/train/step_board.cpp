@@ -2,19 +2,38 @@
 
 #include <algorithm>
 
+#include <ATen/TensorOperators.h>
+
 namespace lockstep::train {
 
 StepBoard::StepBoard(const Shards& shards, comm::Communicator& group)
     : shards_(shards),
       group_(group),
+      on_device_(static_cast<std::size_t>(shards.own.count)),
       values_(group.empty({2 * shards.total + kWords * group.size()}, at::kDouble).zero_()) {}
 
 void StepBoard::clear() { values_.zero_(); }
 
 void StepBoard::add(int number, const Score& score) {
   double* row = values_.mutable_data_ptr<double>() + 2 * (shards_.own.first + number);
-  row[0] += score.loss.item<double>();
   row[1] += static_cast<double>(score.count);
+  if (score.loss.is_cpu()) {
+    row[0] += score.loss.item<double>();
+    return;
+  }
+  at::Tensor& sum = on_device_[static_cast<std::size_t>(number)];
+  const at::Tensor loss = score.loss.detach().to(at::kDouble);
+  sum = sum.defined() ? sum + loss : loss;
+}
+
+comm::Work StepBoard::share() {
+  for (std::size_t number = 0; number < on_device_.size(); ++number) {
+    at::Tensor& sum = on_device_[number];
+    if (!sum.defined()) continue;
+    values_.mutable_data_ptr<double>()[2 * (shards_.own.first + static_cast<int>(number))] += sum.item<double>();
+    sum = at::Tensor();
+  }
+  return group_.all_reduce_(values_, comm::ReduceOp::Sum, {.name = "losses", .lane = comm::Lane::Bulk});
 }
 
 double StepBoard::sum(int column) const {

@@ -5,6 +5,8 @@
 // whether it has written its part of a checkpoint, how long it has computed.
 #pragma once
 
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/comm/communicator.h"
@@ -19,7 +21,7 @@ class StepBoard {
 
   /// Before the next step.
   void clear();
-  /// Of shard `number` of this rank.
+  /// Of shard `number` of this rank. A loss on a GPU is read only when the board is shared: reading waits for the GPU.
   void add(int number, const Score& score);
   void ask_to_stop() { words()[0] = 1; }
   void say_written() { words()[1] = 1; }
@@ -27,9 +29,7 @@ class StepBoard {
   void set_computed_s(double seconds) { words()[2] = seconds; }
   /// Zeros of the others make of the sum a gathering, whose order of addition does not matter. Done before any
   /// bulk collective that is issued later.
-  comm::Work share() {
-    return group_.all_reduce_(values_, comm::ReduceOp::Sum, {.name = "losses", .lane = comm::Lane::Bulk});
-  }
+  comm::Work share();
 
   // Once shared, the same on all ranks.
   double loss() const { return sum(0); }
@@ -52,7 +52,8 @@ class StepBoard {
 
   Shards shards_;
   comm::Communicator& group_;
-  at::Tensor values_;  // loss and count of every shard, then the words of every rank
+  std::vector<at::Tensor> on_device_;  // by shard of this rank: losses that are not read yet
+  at::Tensor values_;                  // loss and count of every shard, then the words of every rank
 };
 
 }  // namespace lockstep::train

@@ -453,7 +453,7 @@ class Run {
         engine_.begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
-      work_.pass(batch, {.shard = shard, .step = step_, .loss_scale = loss_scale(), .note_first = board_goes_first_},
+      work_.pass(batch, {.shard = shard, .step = step_, .loss_scale = loss_scale()},
                  [&](const Score& score, bool last) {
                    board_.add(shard, score);
                    if (shared || !last || shard + 1 < shards_.own.count) return;

@@ -79,7 +79,8 @@ class Classification final : public TaskKind {
   void check_whole(const data::Batch& batch) const {
     const at::Tensor targets = batch[target_].flatten();
     if (!targets.is_floating_point()) return;
-    const at::Tensor bad = targets.ne(targets.round()).nonzero();
+    constexpr double kLargest = 1e15;  // what is beyond, or infinite, would become some other whole number
+    const at::Tensor bad = targets.ne(targets.round()).logical_or(targets.abs().gt(kLargest)).nonzero();
     if (bad.size(0) == 0) return;
     const auto row = bad[0][0].item<std::int64_t>();
     fail(Fault::Data, fmt::format("sample {} has {} = {}, which is no class: classes are whole numbers from 0 on",
