@@ -27,6 +27,7 @@ patiently() { # SECONDS WHAT CMD…
       echo "not within its time: $what"
       cat "$work"/*.log
       "$slurm" exec scontrol show job "$job"
+      "$slurm" logs
       exit 1
     }
     sleep 0.2
@@ -43,8 +44,12 @@ patiently 60 "a first checkpoint" has_checkpoints
 patiently 60 "the job is queued again" job_says "Restarts=1"
 patiently 60 "the job is queued again" job_says "JobState=PENDING"
 grep -q "saved before its end" "$work/job.log" || { echo "it was not saved"; cat "$work/job.log"; exit 1; }
-# Slurm lets a job wait for two minutes before its second start, and decides so when the first one
-# has been cleared away, which may come after an earlier word of ours.
+# The end of a first start that is not cleared away yet may be taken for that of the second.
+is_cleared_away() {
+  [ "$("$slurm" exec sinfo --noheader --format=%T)" = idle ] && ! pgrep -f "slurmstepd: \[$job\.batch\]" >/dev/null
+}
+patiently 60 "the first start is cleared away" is_cleared_away
+# Slurm lets a job wait for two minutes before its second start.
 has_ended() {
   ! job_says "JobState=PENDING" || "$slurm" exec scontrol update "JobId=$job" StartTime=now || true
   job_says "JobState=COMPLETED"
