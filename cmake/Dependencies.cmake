@@ -20,6 +20,14 @@ lockstep_header_library(Headers::toml toml++/toml.h)
 lockstep_header_library(Headers::xxhash xxhash.h)
 lockstep_header_library(Headers::cli11 CLI/CLI.hpp)
 
+# Highway has a library beside its headers, which gather-headers collects, too.
+lockstep_header_library(Engine::highway hwy/highway.h)
+find_library(HIGHWAY_LIBRARY NAMES hwy libhwy.so.1 HINTS ${PROJECT_SOURCE_DIR}/.headers/lib NO_CACHE)
+if(NOT HIGHWAY_LIBRARY)
+  message(FATAL_ERROR "libhwy was not found. Remedy: as for its headers.")
+endif()
+target_link_libraries(Engine::highway INTERFACE ${HIGHWAY_LIBRARY})
+
 if(LOCKSTEP_MPI)
   set(MPI_CXX_SKIP_MPICXX TRUE)
   find_package(MPI COMPONENTS CXX)

@@ -24,7 +24,23 @@ bool cover(TreeNode node, const std::vector<bool>& held, std::vector<TreeNode>& 
   return false;
 }
 
+void add_nodes_within(TreeNode node, int first, int end, std::vector<TreeNode>& nodes) {
+  if (node.first >= end || node.end() <= first) return;
+  if (node.first >= first && node.end() <= end) {
+    nodes.push_back(node);
+    return;
+  }
+  add_nodes_within(node.left(), first, end, nodes);
+  add_nodes_within(node.right(), first, end, nodes);
+}
+
 }  // namespace
+
+std::vector<TreeNode> nodes_within(TreeNode root, int first, int end) {
+  std::vector<TreeNode> nodes;
+  if (root.count > 0) add_nodes_within(root, first, end, nodes);
+  return nodes;
+}
 
 std::vector<TreeNode> covering_nodes(const std::vector<bool>& held) {
   std::vector<TreeNode> nodes;

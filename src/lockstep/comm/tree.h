@@ -26,6 +26,9 @@ struct TreeNode {
 /// The largest nodes of the tree over all leaves whose leaves are all `held`, from left to right.
 std::vector<TreeNode> covering_nodes(const std::vector<bool>& held);
 
+/// The largest nodes of `root` whose leaves all lie in [first, end), from left to right.
+std::vector<TreeNode> nodes_within(TreeNode root, int first, int end);
+
 /// The shards of `rank` among `ranks`: (16 shards, 3 ranks) gives 8, 4 and 4.
 /// Requires `shards` to be a power of two and at least `ranks`.
 TreeNode shards_of_rank(int shards, int ranks, int rank);

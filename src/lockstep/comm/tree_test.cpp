@@ -51,6 +51,19 @@ TEST(CoveringNodes, OfSmallTrees) {
   EXPECT_EQ(covering_nodes({false, false, true, true, true}), (Nodes{{2, 3}}));
 }
 
+TEST(NodesWithin, AreTheCoveringOnesOfARun) {
+  for (int leaves = 1; leaves <= 20; ++leaves) {
+    for (int first = 0; first <= leaves; ++first) {
+      for (int end = first; end <= leaves; ++end) {
+        std::vector<bool> held(static_cast<std::size_t>(leaves));
+        std::fill(held.begin() + first, held.begin() + end, true);
+        EXPECT_EQ(nodes_within({0, leaves}, first, end), covering_nodes(held)) << first << " " << end << " " << leaves;
+      }
+    }
+  }
+  EXPECT_EQ(nodes_within({0, 0}, 0, 0), Nodes{});
+}
+
 TEST(CoveringNodes, AreTheLargestOfAnyChoice) {
   std::mt19937 random(7);
   for (int leaves = 1; leaves <= 33; ++leaves) {

@@ -1,0 +1,161 @@
+#include "lockstep/ml/fold.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "lockstep/comm/tree.h"
+#include "lockstep/core/on_threads.h"
+#include "lockstep/profile/span.h"
+
+namespace lockstep::ml {
+namespace {
+
+using comm::TreeNode;
+
+std::vector<TreeNode> nodes_of(const BlockPlan& plan, int rank) {
+  const auto place = static_cast<std::size_t>(rank);
+  return comm::nodes_within({0, static_cast<int>(plan.blocks())}, static_cast<int>(plan.first_block[place]),
+                            static_cast<int>(plan.first_block[place + 1]));
+}
+
+/// The same cut into smaller ones, so that threads that take one after another end at nearly the same time.
+std::vector<TreeNode> cut(const std::vector<TreeNode>& nodes, std::int64_t blocks, int threads) {
+  constexpr std::int64_t kForEachThread = 8;
+  const std::int64_t most = threads == 1 ? blocks : std::max<std::int64_t>(blocks / (threads * kForEachThread), 1);
+  std::vector<TreeNode> result, waiting(nodes.rbegin(), nodes.rend());
+  while (!waiting.empty()) {
+    const TreeNode node = waiting.back();
+    waiting.pop_back();
+    if (node.count <= most) {
+      result.push_back(node);
+    } else {
+      waiting.push_back(node.right());
+      waiting.push_back(node.left());
+    }
+  }
+  return result;
+}
+
+class Folding {
+ public:
+  Folding(const Table& table, int threads, const Fold& what)
+      : table_(table), threads_(threads), what_(what), stride_((what.size + 7) / 8 * 8) {}
+
+  at::Tensor run() {
+    const auto own = nodes_of(table_.plan(), table_.group().rank());
+    const auto pieces = cut(own, table_.own_end() - table_.own_begin(), threads_);
+    const at::Tensor of_pieces = rows(pieces);
+    compute(pieces, of_pieces);
+    // The result of a node takes the place of its leftmost piece.
+    std::size_t next = 0;
+    at::Tensor of_nodes = rows(own);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const double* partial = combined(own[i], pieces, of_pieces, next);
+      std::copy_n(partial, stride_, row(of_nodes, i));
+    }
+    if (table_.group().size() == 1) return finished(own, of_nodes);
+    std::vector<TreeNode> all;
+    std::vector<std::int64_t> counts;
+    for (int rank = 0; rank < table_.group().size(); ++rank) {
+      const auto nodes = nodes_of(table_.plan(), rank);
+      all.insert(all.end(), nodes.begin(), nodes.end());
+      counts.push_back(static_cast<std::int64_t>(nodes.size()) * stride_);
+    }
+    const at::Tensor of_all = rows(all);
+    table_.group().all_gather(of_all.view({-1}), of_nodes.view({-1}), counts, {.name = what_.name}).wait();
+    return finished(all, of_all);
+  }
+
+ private:
+  at::Tensor rows(const std::vector<TreeNode>& nodes) const {
+    return at::empty({static_cast<std::int64_t>(nodes.size()), stride_}, at::kDouble);
+  }
+  double* row(const at::Tensor& rows, std::size_t number) const {
+    return rows.mutable_data_ptr<double>() + static_cast<std::int64_t>(number) * stride_;
+  }
+
+  void compute(const std::vector<TreeNode>& pieces, const at::Tensor& results) {
+    struct OfThread {
+      at::Tensor scratch;              // of blocks that do not lie in memory
+      std::vector<at::Tensor> levels;  // right results, by depth below the piece
+    };
+    std::vector<OfThread> of_threads(static_cast<std::size_t>(threads_));
+    on_threads(threads_, static_cast<std::int64_t>(pieces.size()), 1,
+               [&](std::int64_t first, std::int64_t last, int thread) {
+                 const profile::Span span(what_.name);
+                 OfThread& own = of_threads[static_cast<std::size_t>(thread)];
+                 const auto reduce = [&](const auto& self, TreeNode node, double* result, std::size_t depth) -> void {
+                   if (node.leaf()) {
+                     std::fill_n(result, stride_, 0.0);
+                     what_.leaf(table_.block(node.first, own.scratch), node.first, result, thread);
+                     return;
+                   }
+                   if (own.levels.size() <= depth) own.levels.push_back(at::empty({stride_}, at::kDouble));
+                   double* right = own.levels[depth].mutable_data_ptr<double>();
+                   self(self, node.left(), result, depth + 1);
+                   self(self, node.right(), right, depth + 1);
+                   combine(result, right);
+                 };
+                 for (std::int64_t piece = first; piece < last; ++piece) {
+                   const auto place = static_cast<std::size_t>(piece);
+                   reduce(reduce, pieces[place], row(results, place), 0);
+                 }
+               });
+  }
+
+  void combine(double* left, const double* right) const {
+    if (what_.combine) return what_.combine(left, right);
+    for (std::int64_t i = 0; i < what_.size; ++i) left[i] += right[i];
+  }
+
+  /// Of `node`, from results of nodes below it, which come in order from `next` on.
+  double* combined(TreeNode node, const std::vector<TreeNode>& known, const at::Tensor& results,
+                   std::size_t& next) const {
+    if (known[next] == node) return row(results, next++);
+    double* left = combined(node.left(), known, results, next);
+    combine(left, combined(node.right(), known, results, next));
+    return left;
+  }
+
+  at::Tensor finished(const std::vector<TreeNode>& nodes, const at::Tensor& results) const {
+    if (nodes.empty()) return at::zeros({what_.size}, at::kDouble);
+    std::size_t next = 0;
+    const double* result = combined({0, static_cast<int>(table_.plan().blocks())}, nodes, results, next);
+    at::Tensor copy = at::empty({what_.size}, at::kDouble);
+    std::copy_n(result, what_.size, copy.mutable_data_ptr<double>());
+    return copy;
+  }
+
+  const Table& table_;
+  int threads_;
+  const Fold& what_;
+  std::int64_t stride_;
+};
+
+}  // namespace
+
+at::Tensor fold(const Table& table, int threads, const Fold& what) { return Folding(table, threads, what).run(); }
+
+std::vector<double> of_all_blocks(
+    const Table& table, int threads, std::int64_t size,
+    const std::function<void(const Block& block, std::int64_t number, double* result)>& give) {
+  const auto& first = table.plan().first_block;
+  const at::Tensor own = at::zeros({(table.own_end() - table.own_begin()) * size}, at::kDouble);
+  std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
+  on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t place, std::int64_t, int thread) {
+    const std::int64_t number = table.own_begin() + place;
+    give(table.block(number, scratch[static_cast<std::size_t>(thread)]), number,
+         own.mutable_data_ptr<double>() + place * size);
+  });
+  std::vector<std::int64_t> counts;
+  for (std::size_t rank = 0; rank + 1 < first.size(); ++rank) counts.push_back((first[rank + 1] - first[rank]) * size);
+  const at::Tensor all = at::empty({table.plan().blocks() * size}, at::kDouble);
+  table.group().all_gather(all, own, counts, {.name = "results of blocks"}).wait();
+  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
+}
+
+}  // namespace lockstep::ml

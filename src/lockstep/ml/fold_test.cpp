@@ -1,0 +1,89 @@
+#include "lockstep/ml/fold.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/ml/testing.h"
+
+namespace lockstep::ml {
+namespace {
+
+using testing::blobs;
+using testing::kRanksAndThreads;
+using testing::with_table;
+
+at::Tensor column_sums(const Table& table, int threads) {
+  return fold(table, threads,
+              {.name = "sums", .size = 3, .leaf = [](const Block& block, std::int64_t, double* sums, int) {
+                 for (std::int64_t i = 0; i < block.rows * 3; ++i) sums[i % 3] += block.x<double>()[i];
+               }});
+}
+
+TEST(Fold, HasTheSameBitsOnAnyNumberOfRanksAndThreads) {
+  const auto x = blobs(70'001, 3, 4, 5) * 1e3;
+  at::Tensor first;
+  for (const auto& [ranks, threads] : kRanksAndThreads) {
+    with_table(ranks, {x}, [&, threads = threads](const Table& table) {
+      const auto sums = column_sums(table, threads);
+      if (table.group().rank() == 0 && !first.defined()) first = sums;
+      EXPECT_TRUE(at::equal(sums, first)) << table.group().size() << " ranks, " << threads << " threads";
+    });
+  }
+  EXPECT_TRUE(at::allclose(first, x.sum(0), 1e-12));
+}
+
+TEST(Fold, CombinesInOrder) {
+  // A combination that is not commutative: digits of block numbers.
+  const auto x = blobs(9 * 8192 + 1, 1, 1);
+  for (const auto& [ranks, threads] : kRanksAndThreads) {
+    with_table(ranks, {x}, [&, threads = threads](const Table& table) {
+      const auto result = fold(table, threads,
+                               {.name = "digits",
+                                .size = 2,
+                                .leaf =
+                                    [](const Block&, std::int64_t number, double* digits, int) {
+                                      digits[0] = static_cast<double>(number);
+                                      digits[1] = 1;
+                                    },
+                                .combine =
+                                    [](double* left, const double* right) {
+                                      left[0] = left[0] * std::pow(10, right[1]) + right[0];
+                                      left[1] += right[1];
+                                    }});
+      EXPECT_EQ(result[0].item<double>(), 123456789);
+      EXPECT_EQ(result[1].item<double>(), 10);
+    });
+  }
+}
+
+TEST(Fold, ThrowsWhatALeafThrows) {
+  with_table(1, {blobs(50'000, 3, 2)}, [](const Table& table) {
+    EXPECT_THROW(fold(table, 3,
+                      {.name = "bad",
+                       .size = 1,
+                       .leaf =
+                           [](const Block&, std::int64_t number, double*, int) {
+                             if (number == 4) fail(Fault::Data, "block 4");
+                           }}),
+                 Error);
+  });
+}
+
+TEST(OfAllBlocks, AreByNumber) {
+  for (const int ranks : {1, 3, 8}) {
+    with_table(ranks, {blobs(50'000, 3, 2)}, [](const Table& table) {
+      const auto rows = of_all_blocks(table, 2, 2, [](const Block& block, std::int64_t number, double* result) {
+        result[0] = static_cast<double>(number);
+        result[1] = static_cast<double>(block.rows);
+      });
+      ASSERT_EQ(rows.size(), 14U);
+      for (std::size_t block = 0; block < 7; ++block) EXPECT_EQ(rows[2 * block], static_cast<double>(block));
+      EXPECT_EQ(rows[13], 50'000 - 6 * 8192);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::ml

@@ -1,0 +1,263 @@
+#include "lockstep/ml/table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/comm/tree.h"
+#include "lockstep/core/error.h"
+
+namespace lockstep::ml {
+
+int BlockPlan::rank_of(std::int64_t block) const {
+  const auto next = std::upper_bound(first_block.begin(), first_block.end(), block);
+  return static_cast<int>(next - first_block.begin()) - 1;
+}
+
+std::int64_t BlockPlan::rows_of_block(std::int64_t columns) {
+  constexpr std::int64_t kBytes = 8 << 20, kMost = 8192, kFewest = 1024;
+  const auto rows = kBytes / (std::max<std::int64_t>(columns, 1) * static_cast<std::int64_t>(sizeof(double)));
+  return std::clamp(static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows))), kFewest, kMost);
+}
+
+BlockPlan BlockPlan::even(std::int64_t rows, std::int64_t columns, int ranks) {
+  BlockPlan plan;
+  plan.rows = rows;
+  plan.block_rows = rows_of_block(columns);
+  const std::int64_t blocks = (rows + plan.block_rows - 1) / plan.block_rows;
+  // Ranks end at nodes of the tree that are small beside what a rank has.
+  constexpr std::int64_t kNodesOfRank = 64;
+  std::vector<std::int64_t> ends{0};
+  std::vector<comm::TreeNode> waiting;
+  if (blocks > 0) waiting.push_back({0, static_cast<int>(blocks)});
+  while (!waiting.empty()) {
+    const comm::TreeNode node = waiting.back();
+    waiting.pop_back();
+    if (node.leaf() || node.count * ranks * kNodesOfRank <= blocks) {
+      ends.push_back(node.end());
+      continue;
+    }
+    waiting.push_back(node.right());
+    waiting.push_back(node.left());
+  }
+  for (std::int64_t rank = 0; rank <= ranks; ++rank) {
+    const std::int64_t wanted = blocks * rank / ranks;
+    const auto above = std::lower_bound(ends.begin(), ends.end(), wanted);
+    const bool below_is_nearer = above != ends.begin() && *above - wanted > wanted - *std::prev(above);
+    plan.first_block.push_back(below_is_nearer ? *std::prev(above) : *above);
+  }
+  return plan;
+}
+
+std::string Table::name_of(std::int64_t column) const {
+  return names_.empty() ? fmt::format("column {}", column)
+                        : fmt::format("'{}'", names_[static_cast<std::size_t>(column)]);
+}
+
+namespace {
+
+using comm::Communicator;
+
+/// What ranks tell each other of their rows.
+struct Facts {
+  std::int64_t rows, columns, type, targets, weighted;
+};
+
+std::vector<Facts> gather_facts(Communicator& group, const Facts& own) {
+  constexpr std::int64_t kWords = sizeof(Facts) / sizeof(std::int64_t);
+  at::Tensor mine = at::empty({kWords}, at::kLong), all = at::empty({group.size(), kWords}, at::kLong);
+  std::copy_n(&own.rows, kWords, mine.mutable_data_ptr<std::int64_t>());
+  group.all_gather(all, mine, {}, {.name = "rows of a table"}).wait();
+  std::vector<Facts> result(static_cast<std::size_t>(group.size()));
+  std::copy_n(all.const_data_ptr<std::int64_t>(), all.numel(), &result.front().rows);
+  return result;
+}
+
+/// Of `what`, which must be the same wherever there are rows.
+std::int64_t agreed(const std::vector<Facts>& facts, std::int64_t Facts::* what, const char* text) {
+  const Facts* first = nullptr;
+  for (const Facts& one : facts) {
+    if (one.rows == 0) continue;
+    if (first == nullptr) first = &one;
+    if (one.*what == first->*what) continue;
+    fail(Fault::Usage, fmt::format("rank {} has rows with {} {}, rank {} with {}", first - facts.data(), first->*what,
+                                   text, &one - facts.data(), one.*what));
+  }
+  return first == nullptr ? 0 : first->*what;
+}
+
+class MemoryTable final : public Table {
+ public:
+  MemoryTable(Communicator& group, TableRows rows) : Table(group) {
+    check(rows);
+    const auto facts = gather_facts(
+        group, {rows.x.size(0), rows.x.dim() == 2 ? rows.x.size(1) : 0, static_cast<std::int64_t>(rows.x.scalar_type()),
+                rows.targets.defined() ? rows.targets.numel() / std::max<std::int64_t>(rows.x.size(0), 1) : 0,
+                rows.weights.defined() ? 1 : 0});
+    columns_ = agreed(facts, &Facts::columns, "columns");
+    type_ = static_cast<at::ScalarType>(agreed(facts, &Facts::type, "as their type"));
+    targets_ = agreed(facts, &Facts::targets, "targets");
+    weighted_ = agreed(facts, &Facts::weighted, "as weights");
+    names_ = std::move(rows.names);
+    if (!names_.empty() && static_cast<std::int64_t>(names_.size()) != columns_) {
+      fail(Fault::Usage, fmt::format("{} names for {} columns", names_.size(), columns_));
+    }
+    plan(facts);
+    if (plan_.rows == 0) fail(Fault::Usage, "the table has no rows, on no rank");
+    x_ = placed(rows.x.reshape({rows.x.size(0), columns_}).to(type_), columns_);
+    if (targets_ > 0) y_ = placed(rows.targets.reshape({-1, targets_}).to(at::kDouble), targets_);
+    if (weighted_) {
+      weights_ = placed(rows.weights.reshape({-1, 1}).to(at::kDouble), 1);
+    }
+  }
+
+  Block block(std::int64_t number, at::Tensor&) const override {
+    const std::int64_t first = plan_.begin(number);
+    return {first, plan_.rows_of(number), row_of(x_, first), static_cast<const double*>(row_of(y_, first)),
+            static_cast<const double*>(row_of(weights_, first))};
+  }
+
+ private:
+  /// This rank's blocks: rows as they were brought, and the last block if others brought some of it.
+  struct Placed {
+    at::Tensor whole, last;
+    std::int64_t last_begin = std::numeric_limits<std::int64_t>::max();
+  };
+
+  static void check(const TableRows& rows) {
+    const at::Tensor& x = rows.x;
+    if (!x.defined() || (x.dim() != 2 && x.numel() > 0)) {
+      fail(Fault::Usage, "a table is made of a matrix, a row for each sample");
+    }
+    if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble) {
+      fail(Fault::Usage, fmt::format("a table holds float32 or float64, not {}", toString(x.scalar_type())));
+    }
+    for (const auto& [tensor, name] : {std::pair(&rows.targets, "targets"), std::pair(&rows.weights, "weights")}) {
+      if (tensor->defined() && tensor->size(0) != x.size(0)) {
+        fail(Fault::Usage, fmt::format("{} {} for {} rows", tensor->size(0), name, x.size(0)));
+      }
+    }
+    if (rows.weights.defined() && !rows.weights.ge(0).all().item<bool>()) {
+      fail(Fault::Usage, "weights of rows are from 0 on");
+    }
+  }
+
+  /// A block is of the rank that has its first row.
+  void plan(const std::vector<Facts>& facts) {
+    plan_.block_rows = BlockPlan::rows_of_block(columns_);
+    begin_of_.assign(1, 0);
+    for (const Facts& one : facts) begin_of_.push_back(begin_of_.back() + one.rows);
+    plan_.rows = begin_of_.back();
+    for (const std::int64_t begin : begin_of_) {
+      plan_.first_block.push_back((begin + plan_.block_rows - 1) / plan_.block_rows);
+    }
+  }
+
+  /// Rows before this rank's first block go to whom their block belongs.
+  Placed placed(at::Tensor rows, std::int64_t width) const {
+    rows = rows.contiguous();
+    const auto ranks = static_cast<std::size_t>(group_.size());
+    const auto own = static_cast<std::size_t>(group_.rank());
+    // Rows that `from` has of blocks of `to`.
+    const auto shared = [&](std::size_t from, std::size_t to) {
+      const std::int64_t first = std::max(begin_of_[from], plan_.begin(plan_.first_block[to]));
+      const std::int64_t last = std::min(begin_of_[from + 1], plan_.begin(plan_.first_block[to + 1]));
+      return std::max<std::int64_t>(last - first, 0);
+    };
+    bool any = false;
+    std::vector<std::int64_t> sends(ranks), receives(ranks);
+    for (std::size_t from = 0; from < ranks; ++from) {
+      for (std::size_t to = 0; to < ranks; ++to) {
+        if (from == to || shared(from, to) == 0) continue;
+        any = true;
+        if (from == own) sends[to] = shared(from, to) * width;
+        if (to == own) receives[from] = shared(from, to) * width;
+      }
+    }
+    Placed result;
+    const std::int64_t sent = std::accumulate(sends.begin(), sends.end(), std::int64_t{0}) / width;
+    result.whole = rows.slice(0, sent);
+    if (!any) return result;
+    const std::int64_t received = std::accumulate(receives.begin(), receives.end(), std::int64_t{0});
+    at::Tensor others = at::empty({received}, rows.options());
+    group_.all_to_all(others, rows.slice(0, 0, sent).reshape({-1}), sends, receives, {.name = "rows of blocks"}).wait();
+    if (received == 0) return result;
+    result.last_begin = plan_.begin(own_end() - 1);
+    result.last =
+        at::cat({result.whole.slice(0, result.last_begin - plan_.begin(own_begin())), others.view({-1, width})});
+    return result;
+  }
+
+  const void* row_of(const Placed& placed, std::int64_t row) const {
+    if (!placed.whole.defined()) return nullptr;
+    const bool last = row >= placed.last_begin;
+    const at::Tensor& rows = last ? placed.last : placed.whole;
+    const std::int64_t place = row - (last ? placed.last_begin : plan_.begin(own_begin()));
+    const auto bytes = static_cast<std::int64_t>(rows.element_size()) * rows.size(1);
+    return static_cast<const std::byte*>(rows.const_data_ptr()) + place * bytes;
+  }
+
+  std::vector<std::int64_t> begin_of_;  // by rank: the number of the first row that it brought
+  Placed x_, y_, weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Table> make_table(Communicator& group, TableRows rows) {
+  return std::make_unique<MemoryTable>(group, std::move(rows));
+}
+
+at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers) {
+  // Zeros of the others make of the sum a gathering.
+  const std::int64_t columns = table.columns();
+  at::Tensor result = at::zeros({static_cast<std::int64_t>(numbers.size()), columns}, at::kDouble);
+  at::Tensor scratch;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::int64_t number = numbers[i] / table.plan().block_rows;
+    if (number < table.own_begin() || number >= table.own_end()) continue;
+    const Block block = table.block(number, scratch);
+    with_type_of(table, [&]<class T>(T) {
+      const T* row = block.x<T>() + (numbers[i] - block.first) * columns;
+      std::copy_n(row, columns, result.mutable_data_ptr<double>() + static_cast<std::int64_t>(i) * columns);
+    });
+  }
+  table.group().all_reduce_(result, comm::ReduceOp::Sum, {.name = "rows by number"}).wait();
+  return result;
+}
+
+void check_finite(const Table& table) {
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::int64_t bad = kNone;
+  at::Tensor scratch;
+  for (std::int64_t number = table.own_begin(); number < table.own_end() && bad == kNone; ++number) {
+    const Block block = table.block(number, scratch);
+    with_type_of(table, [&]<class T>(T) {
+      const T* values = block.x<T>();
+      const T* end = values + block.rows * table.columns();
+      const T* found = std::find_if(values, end, [](T value) { return !std::isfinite(value); });
+      if (found != end) bad = block.first * table.columns() + (found - values);
+    });
+  }
+  at::Tensor first = at::full({1}, bad, at::kLong);
+  table.group().all_reduce_(first, comm::ReduceOp::Min, {.name = "values that are not finite"}).wait();
+  bad = first.item<std::int64_t>();
+  if (bad == kNone) return;
+  const std::int64_t row = bad / table.columns(), column = bad % table.columns();
+  const double value = rows_at(table, {row})[0][column].item<double>();
+  fail(Fault::Data, fmt::format("row {}, {}: {} is no finite number; clean the data, or see --missing", row,
+                                table.name_of(column), value));
+}
+
+}  // namespace lockstep::ml
