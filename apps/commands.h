@@ -17,10 +17,13 @@ void add_data(CLI::App& app);
 void add_doctor(CLI::App& app);
 /// The hidden command through which `launch --hosts` starts a program on each rank.
 inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
+/// `words` are those of the whole command line, which ranks get again.
+void add_kmeans(CLI::App& app, const std::vector<std::string>& words);
 /// `program` is what stands after "--"; it must live until the command line is parsed.
 void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);
 void add_pack(CLI::App& app);
+void add_predict(CLI::App& app);
 void add_runs(CLI::App& app);
 void add_tour(CLI::App& app);
 void add_train(CLI::App& app);

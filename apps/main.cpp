@@ -27,6 +27,7 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep bench allreduce -n 2           all-reduce beside MPI libraries and gloo
   lockstep train recipes/mnist_cnn.toml -n 4
                                           a network, from a recipe, on 4 ranks
+  lockstep kmeans data.npy -k 10 -n 4     clusters of rows
   lockstep tour -n 4                      what it does, in half a minute
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 75 saved and to be started again,
@@ -104,9 +105,11 @@ int run(std::vector<std::string> arguments) {
   add_bench(app);
   add_data(app);
   add_doctor(app);
+  add_kmeans(app, arguments);
   add_launch(app, program);
   add_list(app);
   add_pack(app);
+  add_predict(app);
   add_runs(app);
   add_tour(app);
   add_tour_rank(app);

@@ -13,7 +13,7 @@
 #include "json_text.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/result_so_far.h"
 #include "lockstep/train/run_folder.h"
@@ -209,7 +209,7 @@ void export_weights(const RunFolder& run, const Export& wanted) {
   const auto checkpoint = chosen_checkpoint(run, wanted);
   auto weights = weights_of(checkpoint.tensors);
   if (wanted.averaged) take_averages(weights, checkpoint);
-  models::write_safetensors(wanted.path, weights, {{"format", "pt"}});
+  data::write_safetensors(wanted.path, weights, {{"format", "pt"}});
   fmt::print("{} tensors of step {} in {}\n", weights.size(), checkpoint.step, wanted.path);
 }
 

@@ -9,19 +9,12 @@
 
 #include "lockstep/core/text.h"
 #include "progress.h"
+#include "with_commas.h"
 
 namespace lockstep::apps {
 namespace {
 
 constexpr double kSmoothing = 0.95;
-
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto place = static_cast<std::ptrdiff_t>(text.size()) - 3; place > 0; place -= 3) {
-    text.insert(static_cast<std::size_t>(place), ",");
-  }
-  return text;
-}
 
 /// A row for each class: how often it was taken for each; "" if nobody counts that, or of too many classes.
 std::string matrix_of(const train::Figures& figures) {

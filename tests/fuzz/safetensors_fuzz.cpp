@@ -5,18 +5,18 @@
 #include <ATen/ATen.h>
 
 #include "format_fuzz.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep;
   using namespace lockstep::data;
   const std::string path = file_of(text_of(data, size));
   done_or_data_error([&] {
-    const models::Safetensors file(path);
+    const data::Safetensors file(path);
     parallel::Parameters tensors;
     for (const auto& name : file.names()) tensors.push_back({name, file.read(name)});
-    models::write_safetensors(written_path(), tensors, file.facts());
-    const models::Safetensors again(written_path());
+    data::write_safetensors(written_path(), tensors, file.facts());
+    const data::Safetensors again(written_path());
     if (again.names() != file.names() || again.facts() != file.facts()) std::abort();
     for (const auto& [name, tensor] : tensors) {
       const at::Tensor read = again.read(name);

@@ -108,4 +108,10 @@ bool Background::all_gone(double timeout_s) const {
   return happens([&] { return processes().empty(); }, timeout_s);
 }
 
+Answer answer_of(const std::vector<std::string>& command, double timeout_s) {
+  Background process(command);
+  const int code = process.wait(timeout_s);
+  return {code, process.output(), process.errors()};
+}
+
 }  // namespace lockstep::test

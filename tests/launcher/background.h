@@ -46,4 +46,12 @@ class Background {
   bool ended_ = false;
 };
 
+struct Answer {
+  int code;
+  std::string output;
+  std::string errors;
+};
+/// Of a program that runs to its end.
+Answer answer_of(const std::vector<std::string>& command, double timeout_s);
+
 }  // namespace lockstep::test

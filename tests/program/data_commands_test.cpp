@@ -44,16 +44,9 @@ class DataCommands : public ::testing::Test {
   ~DataCommands() override { unsetenv("XDG_CACHE_HOME"); }
   std::string operator/(const std::string& name) const { return folder_ / name; }
 
-  struct Answer {
-    int code;
-    std::string output;
-    std::string errors;
-  };
   static Answer run(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), LOCKSTEP_PROGRAM);
-    Background process(arguments);
-    const int code = process.wait(120);
-    return {code, process.output(), process.errors()};
+    return answer_of(arguments, 120);
   }
   const test::TemporaryFolder folder_;
 };

@@ -12,7 +12,7 @@
 #include <torch/nn/module.h>
 
 #include "background.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/testing.h"
 
@@ -124,7 +124,7 @@ class Record {
   void write(const fs::path& path) const {
     parallel::Parameters all;
     for (const auto& [name, tensor] : tensors_) all.push_back({name, tensor});
-    models::write_safetensors(path.string(), all);
+    data::write_safetensors(path.string(), all);
   }
 
   std::vector<double> losses;  // by step

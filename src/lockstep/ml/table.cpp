@@ -256,8 +256,8 @@ void check_finite(const Table& table) {
   if (bad == kNone) return;
   const std::int64_t row = bad / table.columns(), column = bad % table.columns();
   const double value = rows_at(table, {row})[0][column].item<double>();
-  fail(Fault::Data, fmt::format("row {}, {}: {} is no finite number; clean the data, or see --missing", row,
-                                table.name_of(column), value));
+  fail(Fault::Data,
+       fmt::format("row {}, {}: {} is no finite number; clean the data", row, table.name_of(column), value));
 }
 
 }  // namespace lockstep::ml

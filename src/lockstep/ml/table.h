@@ -60,6 +60,8 @@ class Table {
   bool weighted() const noexcept { return weighted_; }
   /// Float or Double.
   at::ScalarType type() const noexcept { return type_; }
+  /// Of columns; empty if they have none.
+  const std::vector<std::string>& names() const noexcept { return names_; }
   /// "column 3", or its name if it has one.
   std::string name_of(std::int64_t column) const;
 

@@ -18,9 +18,11 @@ namespace torch::nn {
 class Module;
 }
 
-namespace lockstep::models {
-
+namespace lockstep::data {
 class Safetensors;
+}
+
+namespace lockstep::models {
 
 class Model {
  public:
@@ -29,7 +31,7 @@ class Model {
   virtual at::Tensor forward(const at::Tensor& input) = 0;
   virtual torch::nn::Module& module() noexcept = 0;
   /// The tensor prefix + name of a file, as this model keeps it: files of others may have their own conventions.
-  virtual at::Tensor from_published(const Safetensors& file, const std::string& prefix,
+  virtual at::Tensor from_published(const data::Safetensors& file, const std::string& prefix,
                                     const std::string& name) const = 0;
   /// Whether files of others hold a tensor of this name that is no weight, such as a mask, and so is passed over.
   virtual bool does_without(const std::string& name) const = 0;

@@ -8,8 +8,8 @@
 
 #include <torch/nn/module.h>
 
+#include "lockstep/data/safetensors.h"
 #include "lockstep/models/model.h"
-#include "lockstep/models/safetensors.h"
 
 namespace lockstep::models {
 
@@ -19,7 +19,7 @@ class ModuleModel final : public Model {
   explicit ModuleModel(std::shared_ptr<Module> module) : module_(std::move(module)) {}
   at::Tensor forward(const at::Tensor& input) override { return module_->forward(input); }
   torch::nn::Module& module() noexcept override { return *module_; }
-  at::Tensor from_published(const Safetensors& file, const std::string& prefix,
+  at::Tensor from_published(const data::Safetensors& file, const std::string& prefix,
                             const std::string& name) const override {
     if constexpr (requires { Module::from_published(file, prefix, name); }) {
       return Module::from_published(file, prefix, name);

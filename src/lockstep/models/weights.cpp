@@ -9,7 +9,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/name_pattern.h"
 
@@ -23,7 +23,7 @@ parallel::Parameters tensors_of(const torch::nn::Module& model) {
 }
 
 /// What stands in front of every name in the file: "", or as much as the first one has in front of its own.
-std::string prefix_of(const parallel::Parameters& wanted, const Safetensors& file) {
+std::string prefix_of(const parallel::Parameters& wanted, const data::Safetensors& file) {
   for (const auto& tensor : wanted) {
     if (file.contains(tensor.name)) return "";
     for (const auto& name : file.names()) {
@@ -63,12 +63,12 @@ struct Differences {
 }  // namespace
 
 void save_weights(const torch::nn::Module& model, const std::string& path) {
-  write_safetensors(path, tensors_of(model));
+  data::write_safetensors(path, tensors_of(model));
 }
 void save_weights(Model& model, const std::string& path) { save_weights(model.module(), path); }
 
 void load_weights(Model& model, const std::string& path, const std::vector<std::string>& except) {
-  const Safetensors file(path);
+  const data::Safetensors file(path);
   const auto tensors = tensors_of(model.module());
   const std::string prefix = prefix_of(tensors, file);
   const at::NoGradGuard no_gradients;

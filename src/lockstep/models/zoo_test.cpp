@@ -8,8 +8,8 @@
 #include <torch/torch.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/data/safetensors.h"
 #include "lockstep/models/model.h"
-#include "lockstep/models/safetensors.h"
 #include "lockstep/models/weights.h"
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -91,9 +91,9 @@ TEST_P(Zoo, ComesBackFromAFile) {
   load_weights(*other, path);
   // And from one whose names have a prefix.
   parallel::Parameters prefixed;
-  const Safetensors file(path);
+  const data::Safetensors file(path);
   for (const auto& name : file.names()) prefixed.push_back({"module." + name, file.read(name)});
-  write_safetensors(path, prefixed);
+  data::write_safetensors(path, prefixed);
   const auto third = make(GetParam(), 3);
   load_weights(*third, path);
   std::filesystem::remove(path);
@@ -163,7 +163,7 @@ TEST(Gpt, ReadsMatricesOfOpenAI) {
     published.push_back({"transformer." + name, turned ? tensor.t() : tensor});
   }
   published.push_back({"transformer.h.0.attn.bias", torch::ones({1, 1, 12, 12})});  // their mask, which is no weight
-  write_safetensors(path, published);
+  data::write_safetensors(path, published);
   load_weights(*other, path);
   std::filesystem::remove(path);
   one->module().eval();

@@ -3,17 +3,11 @@
 // What the engines know of a model: its parameters by name, in the model's order.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include <ATen/core/Tensor.h>
+#include "lockstep/data/safetensors.h"
 
 namespace lockstep::parallel {
 
-struct Parameter {
-  std::string name;
-  at::Tensor tensor;
-};
-using Parameters = std::vector<Parameter>;
+using Parameter = data::NamedTensor;
+using Parameters = data::NamedTensors;
 
 }  // namespace lockstep::parallel

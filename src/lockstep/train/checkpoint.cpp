@@ -13,7 +13,7 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/data/file_bytes.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 
 namespace lockstep::train {
 namespace {
@@ -89,7 +89,7 @@ nlohmann::json CheckpointFolder::write_part(std::int64_t step, int writer, const
   std::error_code failed;
   fs::create_directories(unfinished(step), failed);
   if (failed) fail_to_write(unfinished(step), failed.value());
-  const auto [bytes, hash] = models::write_safetensors(path, tensors, {}, /*durable=*/true);
+  const auto [bytes, hash] = data::write_safetensors(path, tensors, {}, /*durable=*/true);
   return {{"file", name}, {"bytes", bytes}, {"hash", hash}};
 }
 
@@ -157,7 +157,7 @@ Checkpoint CheckpointFolder::read(std::int64_t step) const {
       fail(Fault::Data, fmt::format("{} is not as it was written: {}", path,
                                     missing ? missing.message() : "its bytes have changed"));
     }
-    const models::Safetensors file(path);
+    const data::Safetensors file(path);
     for (const auto& name : file.names()) checkpoint.tensors.push_back({name, file.read(name)});
   }
   return checkpoint;

@@ -13,7 +13,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/testing.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/testing.h"
 
@@ -31,9 +31,8 @@ class FineTuning : public ::testing::Test {
   FineTuning() { pretrain("seed=7"); }
 
   void pretrain(const std::string& seed) const {
-    train(1, {seed}, {}, kBlobs, nullptr, nullptr, [this](const torch::nn::Module& model) {
-      models::write_safetensors(file(), parallel::parameters_of(model));
-    });
+    train(1, {seed}, {}, kBlobs, nullptr, nullptr,
+          [this](const torch::nn::Module& model) { data::write_safetensors(file(), parallel::parameters_of(model)); });
   }
   std::string file() const { return folder_.path() + "/weights.safetensors"; }
   Settings with(Settings settings) const {
@@ -58,7 +57,7 @@ class FineTuning : public ::testing::Test {
 };
 
 TEST_F(FineTuning, BeginsWithTheWeightsOfTheFile) {
-  const models::Safetensors saved(file());
+  const data::Safetensors saved(file());
   train(2, with({"optimizer.lr=0", "steps=2"}), {}, kBlobs, nullptr, nullptr, [&](const torch::nn::Module& model) {
     for (const auto& [name, tensor] : parallel::parameters_of(model)) {
       EXPECT_TRUE(at::equal(tensor, saved.read(name))) << name;
@@ -73,7 +72,7 @@ TEST_F(FineTuning, GivesAModelOfOtherClassesANewHead) {
   EXPECT_SAYS(refusal(1, with(four)), "model.weights_except");
   Settings tuned = with(four);
   tuned.insert(tuned.end(), {"model.weights_except=['layers.2.*']", "optimizer.lr=0", "steps=2"});
-  const models::Safetensors saved(file());
+  const data::Safetensors saved(file());
   train(2, tuned, {}, kBlobs, nullptr, nullptr, [&](const torch::nn::Module& model) {
     for (const auto& [name, tensor] : parallel::parameters_of(model)) {
       if (name.starts_with("layers.2.")) {
@@ -102,7 +101,7 @@ TEST_F(FineTuning, NamesWhatDoesNotFit) {
 const Settings kFrozen = {"model.frozen=['layers.0.*', 'layers.1.bias']", "optimizer.weight_decay=0.1"};
 
 TEST_F(FineTuning, FrozenWeightsKeepTheirBits) {
-  const models::Safetensors saved(file());
+  const data::Safetensors saved(file());
   for (const int ranks : {1, 2}) {
     for (const char* fused : {"fuse_step=true", "fuse_step=false"}) {
       for (const char* exact : {"exact=true", "exact=false"}) {

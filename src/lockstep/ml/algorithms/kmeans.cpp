@@ -24,6 +24,8 @@
 namespace lockstep::ml {
 namespace {
 
+constexpr const char kName[] = "kmeans";
+
 std::span<const double> values_of(const at::Tensor& centers) {
   return {centers.const_data_ptr<double>(), static_cast<std::size_t>(centers.numel())};
 }
@@ -270,6 +272,29 @@ void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)
   }
 }
 
+KMeans::KMeans(const ModelFile& model)
+    : KMeans({.n_clusters = model["cluster_centers"].size(0), .centers = model["cluster_centers"]}) {
+  centers_ = model["cluster_centers"];
+  if (centers_.dim() != 2 || centers_.scalar_type() != at::kDouble) {
+    fail(Fault::Data, "the model's cluster_centers are no matrix of float64");
+  }
+  inertia_ = model.parameters.value("inertia", 0.0);
+  n_iter_ = model.parameters.value("n_iter", std::int64_t{0});
+}
+
+ModelFile KMeans::model(std::vector<std::string> columns) const {
+  return {.algorithm = kName,
+          .parameters = {{"n_clusters", options_.n_clusters},
+                         {"init", options_.centers.defined() ? "given" : options_.init},
+                         {"max_iter", options_.max_iter},
+                         {"tol", options_.tol},
+                         {"random_state", options_.random_state},
+                         {"inertia", inertia_},
+                         {"n_iter", n_iter_}},
+          .columns = std::move(columns),
+          .tensors = {{"cluster_centers", centers_}}};
+}
+
 at::Tensor KMeans::predict(const at::Tensor& x) const {
   const at::Tensor rows = x.contiguous();
   const at::Tensor labels = at::empty({rows.size(0)}, at::kInt);
@@ -298,4 +323,20 @@ double KMeans::score(const Table& table) const {
   return -lloyd.assign_and_distances();
 }
 
+namespace {
+
+class Labels final : public Predictor {
+ public:
+  explicit Labels(const ModelFile& model) : kmeans_(model) {}
+  at::Tensor predict(const at::Tensor& x) const override { return kmeans_.predict(x); }
+  std::string output() const override { return "label"; }
+
+ private:
+  KMeans kmeans_;
+};
+
+const PredictorRegistry::Add registered{kName, "The nearest of the centroids that K-means found",
+                                        [](const ModelFile& model) { return std::make_unique<Labels>(model); }};
+
+}  // namespace
 }  // namespace lockstep::ml

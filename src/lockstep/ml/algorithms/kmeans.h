@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/ml/model_file.h"
 #include "lockstep/ml/table.h"
 
 namespace lockstep::ml {
@@ -48,6 +50,11 @@ class KMeans {
   /// A collective of the table's group. Fault::Usage if it has fewer rows than clusters, Fault::Data if a value is not
   /// finite.
   void fit(const Table& table, const std::function<void(const KMeansPass&)>& see = {});
+
+  /// A fitted one, from its file.
+  explicit KMeans(const ModelFile& model);
+  /// For a file. `columns` are the names of the table's.
+  ModelFile model(std::vector<std::string> columns) const;
 
   /// Of a fitted one; on every rank. float64 [n_clusters, columns].
   const at::Tensor& cluster_centers() const noexcept { return centers_; }

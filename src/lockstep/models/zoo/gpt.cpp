@@ -118,7 +118,7 @@ class Gpt : public torch::nn::Module {
   }
 
   /// OpenAI's weights have the matrices of linear layers the other way round, which the first one's shape tells.
-  static at::Tensor from_published(const Safetensors& file, const std::string& prefix, const std::string& name) {
+  static at::Tensor from_published(const data::Safetensors& file, const std::string& prefix, const std::string& name) {
     at::Tensor values = file.read(prefix + name);
     const bool matrix = values.dim() == 2 && name.find(".c_") != std::string::npos;
     if (!matrix) return values;

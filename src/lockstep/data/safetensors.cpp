@@ -1,4 +1,4 @@
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +14,7 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/text.h"
 
-namespace lockstep::models {
+namespace lockstep::data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little endian");
@@ -50,8 +50,7 @@ std::uint64_t product(const std::vector<std::int64_t>& shape, std::uint64_t fact
 
 }  // namespace
 
-WrittenFile write_safetensors(const std::string& path, const parallel::Parameters& tensors, const Texts& facts,
-                              bool durable) {
+WrittenFile write_safetensors(const std::string& path, const NamedTensors& tensors, const Texts& facts, bool durable) {
   nlohmann::ordered_json head;
   if (!facts.empty()) head[kFacts] = facts;
   std::uint64_t end = 0;
@@ -104,7 +103,7 @@ Safetensors::Safetensors(const std::string& path) : file_(data::open_file(path))
   }
 }
 
-void Safetensors::parse(data::Bytes head, std::uint64_t first) {
+void Safetensors::parse(Bytes head, std::uint64_t first) {
   const auto json = nlohmann::ordered_json::parse(data::as_text(head));
   if (!json.is_object()) fail(Fault::Data, "the head is no JSON object");
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
@@ -159,10 +158,10 @@ const std::vector<std::int64_t>& Safetensors::shape(const std::string& name) con
 at::Tensor Safetensors::read(const std::string& name) const {
   const Entry& entry = this->entry(name);
   data::Scratch scratch;
-  const data::Bytes bytes = file_->read(entry.begin, entry.bytes, scratch);
+  const Bytes bytes = file_->read(entry.begin, entry.bytes, scratch);
   at::Tensor values = at::empty(entry.shape, entry.type);
   if (!bytes.empty()) std::memcpy(values.mutable_data_ptr(), bytes.data(), bytes.size());
   return values;
 }
 
-}  // namespace lockstep::models
+}  // namespace lockstep::data

@@ -1,4 +1,4 @@
-// lockstep/models/safetensors.h
+// lockstep/data/safetensors.h
 //
 // Tensors by name in a file: the format of the safetensors package, so that what is
 // written here opens in Python and published weights open here. The length of a JSON text in
@@ -14,10 +14,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/data/file_bytes.h"
-#include "lockstep/parallel/parameter.h"
 
-namespace lockstep::models {
+namespace lockstep::data {
 
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+using NamedTensors = std::vector<NamedTensor>;
 using Texts = std::map<std::string, std::string>;
 
 struct WrittenFile {
@@ -26,7 +30,7 @@ struct WrittenFile {
 };
 
 /// As a whole or not at all. `facts` are kept beside the tensors. Durable: on the disk when it returns.
-WrittenFile write_safetensors(const std::string& path, const parallel::Parameters& tensors, const Texts& facts = {},
+WrittenFile write_safetensors(const std::string& path, const NamedTensors& tensors, const Texts& facts = {},
                               bool durable = false);
 
 class Safetensors {
@@ -50,12 +54,12 @@ class Safetensors {
     std::uint64_t bytes;
   };
   const Entry& entry(const std::string& name) const;
-  void parse(data::Bytes head, std::uint64_t first);
+  void parse(Bytes head, std::uint64_t first);
 
-  std::shared_ptr<const data::FileBytes> file_;
+  std::shared_ptr<const FileBytes> file_;
   std::vector<std::string> names_;
   std::map<std::string, Entry> entries_;
   Texts facts_;
 };
 
-}  // namespace lockstep::models
+}  // namespace lockstep::data

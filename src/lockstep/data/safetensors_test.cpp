@@ -1,4 +1,4 @@
-#include "lockstep/models/safetensors.h"
+#include "lockstep/data/safetensors.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/testing.h"
 
-namespace lockstep::models {
+namespace lockstep::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,7 +40,7 @@ class SafetensorsFile : public testing::Test {
 };
 
 TEST_F(SafetensorsFile, HoldsEveryType) {
-  parallel::Parameters all;
+  NamedTensors all;
   for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar,
                           at::kByte, at::kBool}) {
     all.push_back({c10::toString(type), at::arange(6).view({2, 3}).to(type)});
@@ -106,4 +106,4 @@ TEST_F(SafetensorsFile, ThatIsCutAnywhereIsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::models
+}  // namespace lockstep::data

@@ -1,0 +1,51 @@
+#include "ml/ml_options.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "lockstep/comm/runtime.h"
+#include "lockstep/comm/world.h"
+#include "lockstep/core/error.h"
+#include "lockstep/core/paths.h"
+#include "train/mpirun_child.h"
+
+namespace lockstep::apps {
+
+void MlOptions::add_to(CLI::App& command, bool needs_source) {
+  from.add_to(command);
+  if (!needs_source) command.get_option("source")->required(false);
+  command.add_option("--columns", choice.columns, "Fields to take, a,b,c; by default all numbers but labels")
+      ->delimiter(',');
+  command.add_option("--exclude", choice.exclude, "Fields to leave out")->delimiter(',');
+  command.add_option("--weights", choice.weights, "Field that holds the weight of each row");
+  command.add_option("--type", choice.type, "float32 or float64; by default that of the data")
+      ->check(CLI::IsMember({"float32", "float64"}));
+  command.add_option("-n,--ranks", launch.ranks, "Number of ranks; by default 1, with --hosts all their slots");
+  command.add_option("--hosts", launch.hosts, "Hosts and the ranks on each, a:4,b:4; needs Open MPI");
+  command.add_option("--bind", launch.bind, "Cores of each rank, as of 'lockstep launch'");
+  command.add_option("--threads", launch.threads, "Threads of each rank; by default its fair share of the cores");
+  command.add_option("--timeout", launch.timeout_s, "Seconds that ranks wait for one that does not come");
+  command.add_flag("--json", json, "Print the result as JSON");
+}
+
+void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words,
+                 const std::function<void(comm::Communicator& world)>& body) {
+  const bool a_rank = comm::detect_world() != "self";
+  if (a_rank || (options.launch.hosts.empty() && options.launch.ranks.value_or(1) == 1)) {
+    if (!a_rank && options.launch.threads) at::set_num_threads(*options.launch.threads);
+    end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) { body(runtime.world()); }));
+    return;
+  }
+  auto launch = options.launch;
+  launch.command = {own_program()};
+  launch.command.insert(launch.command.end(), words.begin(), words.end());
+  launch.starter = {own_program(), kMpirunStarter, "--"};
+  end_with(launch.hosts.empty() ? comm::launch(launch) : launch_on_hosts(launch));
+}
+
+std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world) {
+  return ml::read_table(world, options.from.source, options.from.open, options.choice, at::get_num_threads());
+}
+
+}  // namespace lockstep::apps

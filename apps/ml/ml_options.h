@@ -1,0 +1,39 @@
+// apps/ml/ml_options.h
+//
+// What all classical algorithms take alike: data, columns, ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "data/source_options.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/launcher.h"
+#include "lockstep/ml/read_table.h"
+
+namespace lockstep::apps {
+
+struct MlOptions {
+  SourceOptions from;
+  ml::ColumnChoice choice;
+  comm::LaunchOptions launch;
+  std::string output;
+  bool json = false;
+
+  void add_to(CLI::App& command, bool needs_source = true);
+};
+
+/// `words` are those of the whole command line. Runs `body` on the ranks that the options ask for: this very program is
+/// started once for each. Ends the program with their exit code. Under `lockstep launch`, mpirun or srun it is a rank
+/// already.
+void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words,
+                 const std::function<void(comm::Communicator& world)>& body);
+
+/// The table of the source, on all cores of the rank.
+std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world);
+
+}  // namespace lockstep::apps

@@ -1,0 +1,67 @@
+// `lockstep predict`: what a fitted model says of other rows.
+#include <memory>
+#include <string>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "data/source_options.h"
+#include "lockstep/core/error.h"
+#include "lockstep/data/format.h"
+#include "lockstep/ml/model_file.h"
+#include "lockstep/ml/read_table.h"
+#include "with_commas.h"
+
+namespace lockstep::apps {
+namespace {
+
+struct Options {
+  std::string model;
+  SourceOptions from;
+  std::string output;
+};
+
+/// One field of a value for each row.
+void write(const std::string& path, const std::string& name, const at::Tensor& values) {
+  const data::Field field{.name = name, .type = values.scalar_type(), .shape = {}};
+  const auto writer = data::format_named(data::format_to_write(path, "")).write(path, {field}, {});
+  data::Sample sample;
+  const auto bytes = static_cast<std::size_t>(values.element_size());
+  for (std::int64_t row = 0; row < values.size(0); ++row) {
+    sample.clear(1);
+    const auto* begin = static_cast<const std::byte*>(values.const_data_ptr()) + static_cast<std::size_t>(row) * bytes;
+    sample.values[0].bytes = {begin, bytes};
+    writer->add(std::to_string(row), sample);
+  }
+  writer->finish();
+}
+
+void run(const Options& options) {
+  const auto model = ml::read_model(options.model);
+  const auto predictor = ml::PredictorRegistry::instance().at("algorithm", model.algorithm)(model);
+  const auto dataset = data::open(options.from.source, options.from.open);
+  const ml::RowLayout layout(dataset->schema(), {.columns = ml::fields_of(model.columns)});
+  if (layout.names() != model.columns) {
+    fail(Fault::Usage, fmt::format("{} has {} columns, and the model was fitted to {}", options.from.source,
+                                   layout.columns(), model.columns.size()));
+  }
+  const auto rows = ml::read_rows(*dataset, 0, dataset->size(), layout, at::get_num_threads());
+  write(options.output, predictor->output(), predictor->predict(rows.x));
+  fmt::print("{}: {} of {} rows\n", options.output, predictor->output(), with_commas(dataset->size()));
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("predict", "What a fitted model says of other rows");
+  command->footer("Example:\n  lockstep predict model.safetensors new.csv -o labels.csv");
+  command->add_option("model", options->model, "File that 'lockstep kmeans' or its like wrote")->required();
+  options->from.add_to(*command);
+  command->add_option("-o,--output", options->output, "File for it: .csv, .npy, …")->required();
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,52 @@
+#include "lockstep/ml/model_file.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+
+namespace lockstep::ml {
+namespace {
+
+constexpr const char kFormat[] = "lockstep-ml";
+
+}  // namespace
+
+const at::Tensor& ModelFile::operator[](const std::string& name) const {
+  for (const auto& [known, tensor] : tensors) {
+    if (known == name) return tensor;
+  }
+  fail(Fault::Data, fmt::format("the model has no '{}', as one of {} has", name, algorithm));
+}
+
+void write_model(const std::string& path, const ModelFile& model) {
+  data::write_safetensors(path, model.tensors,
+                          {{"format", kFormat},
+                           {"algorithm", model.algorithm},
+                           {"parameters", model.parameters.dump()},
+                           {"columns", nlohmann::json(model.columns).dump()}});
+}
+
+ModelFile read_model(const std::string& path) {
+  const data::Safetensors file(path);
+  const auto fact = [&](const char* name) {
+    const auto found = file.facts().find(name);
+    return found == file.facts().end() ? std::string() : found->second;
+  };
+  if (fact("format") != kFormat) {
+    fail(Fault::Data, fmt::format("{} holds tensors, but no model that 'lockstep kmeans' or its like wrote", path));
+  }
+  ModelFile model;
+  model.algorithm = fact("algorithm");
+  try {
+    model.parameters = nlohmann::json::parse(fact("parameters"));
+    model.columns = nlohmann::json::parse(fact("columns")).get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception& error) {
+    fail(Fault::Data, fmt::format("{}: what it says of its model cannot be read: {}", path, error.what()));
+  }
+  for (const auto& name : file.names()) model.tensors.push_back({name, file.read(name)});
+  return model;
+}
+
+}  // namespace lockstep::ml

@@ -1,0 +1,48 @@
+// lockstep/ml/model_file.h
+//
+// A fitted model in one file: its tensors in safetensors, and beside them what it is, the
+// parameters it was made with and the columns it was fitted to. docs/ml.md shows how Python
+// makes the scikit-learn object of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/core/registry.h"
+#include "lockstep/data/safetensors.h"
+
+namespace lockstep::ml {
+
+struct ModelFile {
+  std::string algorithm;
+  nlohmann::json parameters = nlohmann::json::object();
+  std::vector<std::string> columns = {};
+  data::NamedTensors tensors = {};
+
+  /// Fault::Data if there is none of that name.
+  const at::Tensor& operator[](const std::string& name) const;
+};
+
+/// As a whole or not at all.
+void write_model(const std::string& path, const ModelFile& model);
+/// Fault::Data if it is no model of ours.
+ModelFile read_model(const std::string& path);
+
+/// What a fitted model says of rows.
+class Predictor {
+ public:
+  virtual ~Predictor() = default;
+  /// Of each row, [rows] or [rows, outputs]. `x` is float32 or float64 [rows, columns].
+  virtual at::Tensor predict(const at::Tensor& x) const = 0;
+  /// "label", "price" …
+  virtual std::string output() const = 0;
+};
+
+/// By algorithm.
+using PredictorRegistry = Registry<std::unique_ptr<Predictor>(const ModelFile& model)>;
+
+}  // namespace lockstep::ml

@@ -1,0 +1,114 @@
+// `lockstep kmeans` and `predict`, as a user calls them.
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "background.h"
+#include "lockstep/core/file.h"
+#include "lockstep/core/testing.h"
+#include "lockstep/data/image.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class MlCommands : public ::testing::Test {
+ protected:
+  std::string operator/(const std::string& name) const { return folder_ / name; }
+
+  static Answer run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), LOCKSTEP_PROGRAM);
+    return answer_of(arguments, 100);
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(MlCommands, KmeansWritesOneModelOnAnyNumberOfRanks) {
+  std::set<std::string> models;
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{}, {"--threads", "2"}, {"-n", "2"}, {"-n", "3", "--threads", "1"}}) {
+    std::vector<std::string> words{
+        "kmeans", "blobs:samples=30000,dims=4,classes=5", "-k", "5", "--json", "-o", *this / "model.safetensors"};
+    words.insert(words.end(), layout.begin(), layout.end());
+    const auto answer = run(words);
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto report = json::parse(answer.output);
+    EXPECT_EQ(report["rows"], 30'000);
+    EXPECT_EQ(report["columns"], 4);  // the label is none
+    models.insert(read_whole(*this / "model.safetensors"));
+  }
+  EXPECT_EQ(models.size(), 1U);
+}
+
+TEST_F(MlCommands, PredictReadsTheModelsColumns) {
+  folder_.write("train.csv", "name,x,y\na,0,1\nb,0.5,1\nc,10,20\nd,11,20\n");
+  folder_.write("new.csv", "y,z,x\n21,7,10\n1,7,0\n");
+  ASSERT_EQ(run({"kmeans", *this / "train.csv", "--exclude", "name", "-k", "2", "-o", *this / "model"}).code, 0);
+  const auto answer = run({"predict", *this / "model", *this / "new.csv", "-o", *this / "labels.csv"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  const std::string labels = read_whole(*this / "labels.csv");
+  EXPECT_TRUE(labels == "label\n0\n1\n" || labels == "label\n1\n0\n") << labels;
+  folder_.write("other.csv", "y,z\n1,2\n");
+  const auto missing = run({"predict", *this / "model", *this / "other.csv", "-o", *this / "none.csv"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.errors.find("'x'"), std::string::npos) << missing.errors;
+  EXPECT_FALSE(fs::exists(*this / "none.csv"));
+}
+
+TEST_F(MlCommands, KmeansFindsTheColoursOfAPicture) {
+  if (!data::has_decoder(data::Encoding::Png)) GTEST_SKIP() << "built without PNG";
+  const data::ImageSize size{.height = 40, .width = 50, .channels = 3};
+  std::vector<std::byte> pixels;
+  for (int i = 0; i < size.height * size.width; ++i) {
+    const int shade = i % 3;  // a little above or below one of two colours
+    const bool red = i % 50 < 25;
+    for (const int value : {red ? 200 + shade : 20 + shade, 30, red ? 10 : 220 + shade})
+      pixels.push_back(static_cast<std::byte>(value));
+  }
+  folder_.write("in.png", data::encode_png(pixels, size));
+  const auto answer = run({"kmeans", "--image", *this / "in.png", "-k", "2", "-n", "2", "-o", *this / "out.png"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  EXPECT_NE(answer.output.find("#c91e0a"), std::string::npos) << answer.output;
+  EXPECT_NE(answer.output.find("#151edd"), std::string::npos) << answer.output;
+  const std::string bytes = read_whole(*this / "out.png");
+  data::Scratch scratch;
+  const auto image = data::decode_image(std::as_bytes(std::span(bytes)), 3, scratch);
+  EXPECT_EQ(static_cast<const data::ImageSize&>(image), size);
+  EXPECT_EQ(static_cast<int>(image.pixels[0]), 0xc9);
+  EXPECT_EQ(static_cast<int>(image.pixels[3 * 30]), 0x15);
+}
+
+TEST_F(MlCommands, SayWhatIsWrongOnce) {
+  folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
+  folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
+  const std::string model = *this / "model";
+  const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
+      {{"kmeans"}, "name a data set", 2},
+      {{"kmeans", *this / "text.csv", "-n", "2", "-o", model}, "--exclude city", 2},
+      {{"kmeans", *this / "gap.csv", "-k", "2", "-n", "2", "-o", model}, "row 1, 'b': nan is no finite number", 1},
+      {{"kmeans", *this / "gap.csv", "--columns", "a", "-k", "4", "-n", "2", "-o", model}, "3 rows for 4 clusters", 2},
+      {{"kmeans", *this / "gap.csv", "-k", "2", "--init", "plus"}, "unknown init 'plus'", 2},
+      {{"kmeans", "--image", *this / "gap.csv", "-o", model}, "-o quantised.png", 2},
+      {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", model}, "gap.csv", 1},
+  };
+  for (const auto& [words, message, code] : cases) {
+    const auto answer = run(words);
+    EXPECT_EQ(answer.code, code) << message;
+    const auto first = answer.errors.find(message);
+    EXPECT_NE(first, std::string::npos) << answer.errors;
+    EXPECT_EQ(answer.errors.find(message, first + 1), std::string::npos) << answer.errors;
+    EXPECT_FALSE(fs::exists(model)) << message;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test
