@@ -81,7 +81,7 @@ void cluster_rows(const Options& options, comm::Communicator& world) {
   kmeans.fit(*table, speaks ? tell : std::function<void(const ml::KMeansPass&)>());
   if (world.rank() != 0) return;
   const double seconds = seconds_since(begin);
-  if (!options.ml.output.empty()) ml::write_model(options.ml.output, kmeans.model(table->names()));
+  if (!options.ml.output.empty()) ml::write_model(options.ml.output, kmeans.file(*table));
   report(options, kmeans, table->rows(), table->columns(), world.size(), seconds);
 }
 

@@ -1,10 +1,12 @@
 // `lockstep predict`: what a fitted model says of other rows.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commands.h"
 #include "data/source_options.h"
@@ -23,16 +25,20 @@ struct Options {
   std::string output;
 };
 
-/// One field of a value for each row.
-void write(const std::string& path, const std::string& name, const at::Tensor& values) {
-  const data::Field field{.name = name, .type = values.scalar_type(), .shape = {}};
-  const auto writer = data::format_named(data::format_to_write(path, "")).write(path, {field}, {});
+/// A field for each output, [rows, outputs].
+void write(const std::string& path, const std::vector<std::string>& names, const at::Tensor& values) {
+  data::Schema schema;
+  for (const auto& name : names) schema.push_back({.name = name, .type = values.scalar_type()});
+  const auto writer = data::format_named(data::format_to_write(path, "")).write(path, schema, {});
   data::Sample sample;
   const auto bytes = static_cast<std::size_t>(values.element_size());
+  const auto* next = static_cast<const std::byte*>(values.const_data_ptr());
   for (std::int64_t row = 0; row < values.size(0); ++row) {
-    sample.clear(1);
-    const auto* begin = static_cast<const std::byte*>(values.const_data_ptr()) + static_cast<std::size_t>(row) * bytes;
-    sample.values[0].bytes = {begin, bytes};
+    sample.clear(names.size());
+    for (auto& value : sample.values) {
+      value.bytes = {next, bytes};
+      next += bytes;
+    }
     writer->add(std::to_string(row), sample);
   }
   writer->finish();
@@ -48,8 +54,13 @@ void run(const Options& options) {
                                    layout.columns(), model.columns.size()));
   }
   const auto rows = ml::read_rows(*dataset, 0, dataset->size(), layout, at::get_num_threads());
-  write(options.output, predictor->output(), predictor->predict(rows.x));
-  fmt::print("{}: {} of {} rows\n", options.output, predictor->output(), with_commas(dataset->size()));
+  const auto names = predictor->outputs();
+  const at::Tensor values = predictor->predict(rows.x).contiguous();
+  if (values.numel() != dataset->size() * static_cast<std::int64_t>(names.size())) {
+    fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));
+  }
+  write(options.output, names, values);
+  fmt::print("{}: {} of {} rows\n", options.output, fmt::join(names, ", "), with_commas(dataset->size()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `lockstep kmeans` and `predict`, as a user calls them.
+// `lockstep kmeans`, `linreg` and `predict`, as a user calls them.
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -87,6 +88,31 @@ TEST_F(MlCommands, KmeansFindsTheColoursOfAPicture) {
   EXPECT_EQ(static_cast<int>(image.pixels[3 * 30]), 0x15);
 }
 
+TEST_F(MlCommands, LinregExplainsATarget) {
+  std::string table = "a,b,same,price,size\n";
+  for (int i = 0; i < 50; ++i) {
+    table += fmt::format("{},{},{},{},{}\n", i, i * i % 7, i * 2, 3 * i - 2 * (i * i % 7) + 5, 4 * i);
+  }
+  folder_.write("table.csv", table);
+  std::set<std::string> models;
+  for (const char* ranks : {"1", "2", "3"}) {
+    const auto answer = run({"linreg", *this / "table.csv", "--target", "price,size", "--exclude", "same", "-n", ranks,
+                             "-o", *this / "model", "--json"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto price = json::parse(answer.output)["targets"]["price"];
+    EXPECT_NEAR(price["coefficients"]["a"], 3, 1e-10);
+    EXPECT_NEAR(price["coefficients"]["b"], -2, 1e-10);
+    EXPECT_NEAR(price["intercept"], 5, 1e-9);
+    models.insert(read_whole(*this / "model"));
+  }
+  EXPECT_EQ(models.size(), 1U);
+  ASSERT_EQ(run({"predict", *this / "model", *this / "table.csv", "-o", *this / "said.csv"}).code, 0);
+  EXPECT_TRUE(has(read_whole(*this / "said.csv"), "price,size\n"));
+  const auto dependent = run({"linreg", *this / "table.csv", "--target", "price", "--exclude", "size", "-n", "2"});
+  EXPECT_EQ(dependent.code, 0);
+  EXPECT_EQ(occurrences(dependent.errors, "'a', 'same' are constant or depend on each other"), 1) << dependent.errors;
+}
+
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
@@ -94,10 +120,14 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
   const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
       {{"kmeans"}, "name a data set", 2},
       {{"kmeans", *this / "text.csv", "-n", "2", "-o", model}, "--exclude city", 2},
-      {{"kmeans", *this / "gap.csv", "-k", "2", "-n", "2", "-o", model}, "row 1, 'b': nan is no finite number", 1},
+      {{"kmeans", *this / "gap.csv", "-k", "2", "-n", "2", "-o", model}, "row 1, 'b' is no finite number", 1},
       {{"kmeans", *this / "gap.csv", "--columns", "a", "-k", "4", "-n", "2", "-o", model}, "3 rows for 4 clusters", 2},
       {{"kmeans", *this / "gap.csv", "-k", "2", "--init", "plus"}, "unknown init 'plus'", 2},
       {{"kmeans", "--image", *this / "gap.csv", "-o", model}, "-o quantised.png", 2},
+      {{"linreg", *this / "gap.csv"}, "--target is required", 2},
+      {{"linreg", *this / "gap.csv", "--target", "c"}, "there is no field 'c'", 2},
+      {{"linreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"linreg", *this / "gap.csv", "--target", "b", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", model}, "gap.csv", 1},
   };
   for (const auto& [words, message, code] : cases) {

@@ -38,8 +38,8 @@ class Predictor {
   virtual ~Predictor() = default;
   /// Of each row, [rows] or [rows, outputs]. `x` is float32 or float64 [rows, columns].
   virtual at::Tensor predict(const at::Tensor& x) const = 0;
-  /// "label", "price" …
-  virtual std::string output() const = 0;
+  /// What each output is called: "label", "price" …
+  virtual std::vector<std::string> outputs() const = 0;
 };
 
 /// By algorithm.

@@ -66,6 +66,17 @@ at::ScalarType type_of(const std::vector<std::pair<std::size_t, Field>>& columns
   return small ? at::kFloat : at::kDouble;
 }
 
+std::vector<std::string> names_of(const std::vector<std::pair<std::size_t, Field>>& fields) {
+  std::vector<std::string> names;
+  for (const auto& [place, field] : fields) {
+    if (field.shape.empty()) names.push_back(field.name);
+    for (std::int64_t i = 0; !field.shape.empty() && i < field.elements(); ++i) {
+      names.push_back(fmt::format("{}[{}]", field.name, i));
+    }
+  }
+  return names;
+}
+
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -94,14 +105,8 @@ RowLayout::RowLayout(const data::Schema& schema, const ColumnChoice& choice) {
     }
   }
   if (columns_.empty()) fail(Fault::Usage, "no column is left; name some by --columns");
-  for (const auto& [place, field] : columns_) {
-    if (field.elements() == 1 && field.shape.empty()) {
-      names_.push_back(field.name);
-      continue;
-    }
-    for (std::int64_t i = 0; i < field.elements(); ++i) names_.push_back(fmt::format("{}[{}]", field.name, i));
-  }
-  for (const auto& [place, field] : targets_) target_count_ += field.elements();
+  names_ = names_of(columns_);
+  target_names_ = names_of(targets_);
   if (!weights_.empty() && weights_[0].second.elements() != 1) {
     fail(Fault::Usage, fmt::format("{} is no weight: that is one number for each row", weights_[0].second.text()));
   }
@@ -149,6 +154,7 @@ TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64
   if (layout.targets() > 0) rows.targets = at::empty({count, layout.targets()}, at::kDouble);
   if (layout.weighted()) rows.weights = at::empty({count}, at::kDouble);
   rows.names = layout.names();
+  rows.target_names = layout.target_names();
   constexpr std::int64_t kAtOnce = 1024;
   std::vector<data::Sample> samples(static_cast<std::size_t>(threads));
   const auto read = [&]<class T>(T* x) {

@@ -31,7 +31,8 @@ class RowLayout {
   /// Of each column: that of its field, of a field of several values with their number: "image[17]".
   const std::vector<std::string>& names() const noexcept { return names_; }
   std::int64_t columns() const noexcept { return static_cast<std::int64_t>(names_.size()); }
-  std::int64_t targets() const noexcept { return target_count_; }
+  const std::vector<std::string>& target_names() const noexcept { return target_names_; }
+  std::int64_t targets() const noexcept { return static_cast<std::int64_t>(target_names_.size()); }
   bool weighted() const noexcept { return !weights_.empty(); }
   at::ScalarType type() const noexcept { return type_; }
 
@@ -41,8 +42,7 @@ class RowLayout {
 
  private:
   std::vector<std::pair<std::size_t, data::Field>> columns_, targets_, weights_;  // place in the schema, and what it is
-  std::vector<std::string> names_;
-  std::int64_t target_count_ = 0;
+  std::vector<std::string> names_, target_names_;
   at::ScalarType type_;
 };
 

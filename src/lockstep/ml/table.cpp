@@ -62,6 +62,7 @@ BlockPlan BlockPlan::even(std::int64_t rows, std::int64_t columns, int ranks) {
 }
 
 std::string Table::name_of(std::int64_t column) const {
+  if (column >= columns_) return fmt::format("'{}'", target_names_[static_cast<std::size_t>(column - columns_)]);
   return names_.empty() ? fmt::format("column {}", column)
                         : fmt::format("'{}'", names_[static_cast<std::size_t>(column)]);
 }
@@ -113,6 +114,10 @@ class MemoryTable final : public Table {
     names_ = std::move(rows.names);
     if (!names_.empty() && static_cast<std::int64_t>(names_.size()) != columns_) {
       fail(Fault::Usage, fmt::format("{} names for {} columns", names_.size(), columns_));
+    }
+    target_names_ = std::move(rows.target_names);
+    for (std::int64_t i = static_cast<std::int64_t>(target_names_.size()); i < targets_; ++i) {
+      target_names_.push_back(targets_ == 1 ? "target" : fmt::format("target[{}]", i));
     }
     plan(facts);
     if (plan_.rows == 0) fail(Fault::Usage, "the table has no rows, on no rank");
@@ -239,25 +244,27 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
 
 void check_finite(const Table& table) {
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  std::int64_t bad = kNone;
+  const std::int64_t columns = table.columns(), targets = table.targets(), width = columns + targets;
+  std::int64_t bad = kNone;  // row and place in it as one number
+  // Of values in rows of `wide`, which take the places from `first` on.
+  const auto look = [&](const Block& block, const auto* values, std::int64_t wide, std::int64_t first) {
+    const auto* end = values + block.rows * wide;
+    const auto* found = std::find_if(values, end, [](auto value) { return !std::isfinite(value); });
+    if (found == end) return;
+    bad = std::min(bad, (block.first + (found - values) / wide) * width + first + (found - values) % wide);
+  };
   at::Tensor scratch;
   for (std::int64_t number = table.own_begin(); number < table.own_end() && bad == kNone; ++number) {
     const Block block = table.block(number, scratch);
-    with_type_of(table, [&]<class T>(T) {
-      const T* values = block.x<T>();
-      const T* end = values + block.rows * table.columns();
-      const T* found = std::find_if(values, end, [](T value) { return !std::isfinite(value); });
-      if (found != end) bad = block.first * table.columns() + (found - values);
-    });
+    with_type_of(table, [&]<class T>(T) { look(block, block.x<T>(), columns, 0); });
+    look(block, block.targets, targets, columns);
   }
   at::Tensor first = at::full({1}, bad, at::kLong);
   table.group().all_reduce_(first, comm::ReduceOp::Min, {.name = "values that are not finite"}).wait();
   bad = first.item<std::int64_t>();
   if (bad == kNone) return;
-  const std::int64_t row = bad / table.columns(), column = bad % table.columns();
-  const double value = rows_at(table, {row})[0][column].item<double>();
   fail(Fault::Data,
-       fmt::format("row {}, {}: {} is no finite number; clean the data", row, table.name_of(column), value));
+       fmt::format("row {}, {} is no finite number; clean the data", bad / width, table.name_of(bad % width)));
 }
 
 }  // namespace lockstep::ml

@@ -62,7 +62,9 @@ class Table {
   at::ScalarType type() const noexcept { return type_; }
   /// Of columns; empty if they have none.
   const std::vector<std::string>& names() const noexcept { return names_; }
-  /// "column 3", or its name if it has one.
+  /// Of targets; of a table without names "target", or "target[1]" of several.
+  const std::vector<std::string>& target_names() const noexcept { return target_names_; }
+  /// "column 3", or its name if it has one; targets follow the columns.
   std::string name_of(std::int64_t column) const;
 
   /// Of this rank's blocks: [own_begin(), own_end()).
@@ -84,7 +86,7 @@ class Table {
   std::int64_t targets_ = 0;
   bool weighted_ = false;
   at::ScalarType type_ = at::kDouble;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, target_names_;
 };
 
 /// What a rank brings.
@@ -93,6 +95,7 @@ struct TableRows {
   at::Tensor targets = {};              // [rows] or [rows, targets], of any real type
   at::Tensor weights = {};              // [rows], of any real type, none below 0
   std::vector<std::string> names = {};  // of columns
+  std::vector<std::string> target_names = {};
 };
 
 /// Of rows in memory, as many on each rank as it has: those of rank 0 first. A collective; only rows at the edges of

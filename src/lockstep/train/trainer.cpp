@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/one_thread.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/parallel/broadcast.h"
 #include "lockstep/parallel/data_parallel.h"
@@ -63,18 +63,6 @@ torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::
   parallel::name_layers(model);  // for models that nobody has made by name
   return model;
 }
-
-/// Sums of several threads are cut where these are, so there is one.
-class OneThread {
- public:
-  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 /// One run: what fit() has made of its arguments, and the loop.
 class Run {

@@ -272,17 +272,19 @@ void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)
   }
 }
 
-KMeans::KMeans(const ModelFile& model)
-    : KMeans({.n_clusters = model["cluster_centers"].size(0), .centers = model["cluster_centers"]}) {
-  centers_ = model["cluster_centers"];
-  if (centers_.dim() != 2 || centers_.scalar_type() != at::kDouble) {
+KMeans KMeans::from(const ModelFile& file) {
+  const at::Tensor& centers = file["cluster_centers"];
+  if (centers.dim() != 2 || centers.scalar_type() != at::kDouble) {
     fail(Fault::Data, "the model's cluster_centers are no matrix of float64");
   }
-  inertia_ = model.parameters.value("inertia", 0.0);
-  n_iter_ = model.parameters.value("n_iter", std::int64_t{0});
+  KMeans result({.n_clusters = centers.size(0), .centers = centers});
+  result.centers_ = centers;
+  result.inertia_ = file.parameters.value("inertia", 0.0);
+  result.n_iter_ = file.parameters.value("n_iter", std::int64_t{0});
+  return result;
 }
 
-ModelFile KMeans::model(std::vector<std::string> columns) const {
+ModelFile KMeans::file(const Table& table) const {
   return {.algorithm = kName,
           .parameters = {{"n_clusters", options_.n_clusters},
                          {"init", options_.centers.defined() ? "given" : options_.init},
@@ -291,7 +293,7 @@ ModelFile KMeans::model(std::vector<std::string> columns) const {
                          {"random_state", options_.random_state},
                          {"inertia", inertia_},
                          {"n_iter", n_iter_}},
-          .columns = std::move(columns),
+          .columns = table.names(),
           .tensors = {{"cluster_centers", centers_}}};
 }
 
@@ -327,9 +329,9 @@ namespace {
 
 class Labels final : public Predictor {
  public:
-  explicit Labels(const ModelFile& model) : kmeans_(model) {}
+  explicit Labels(const ModelFile& model) : kmeans_(KMeans::from(model)) {}
   at::Tensor predict(const at::Tensor& x) const override { return kmeans_.predict(x); }
-  std::string output() const override { return "label"; }
+  std::vector<std::string> outputs() const override { return {"label"}; }
 
  private:
   KMeans kmeans_;

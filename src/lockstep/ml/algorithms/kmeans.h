@@ -45,16 +45,16 @@ struct KMeansPass {
 class KMeans {
  public:
   /// Fault::Usage on options that make no sense.
-  explicit KMeans(KMeansOptions options);
+  explicit KMeans(KMeansOptions options = {});
 
   /// A collective of the table's group. Fault::Usage if it has fewer rows than clusters, Fault::Data if a value is not
   /// finite.
   void fit(const Table& table, const std::function<void(const KMeansPass&)>& see = {});
 
   /// A fitted one, from its file.
-  explicit KMeans(const ModelFile& model);
-  /// For a file. `columns` are the names of the table's.
-  ModelFile model(std::vector<std::string> columns) const;
+  static KMeans from(const ModelFile& file);
+  /// For a file, with the names of the table that it was fitted to.
+  ModelFile file(const Table& table) const;
 
   /// Of a fitted one; on every rank. float64 [n_clusters, columns].
   const at::Tensor& cluster_centers() const noexcept { return centers_; }

@@ -9,10 +9,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "lockstep/ml/kernels/load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::ml::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows that are worked on together: a multiple of the rows of every tile below.
 constexpr std::int64_t kRows = 48;
@@ -21,7 +21,7 @@ constexpr std::int64_t kRows = 48;
 template <class T>
 using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
 template <class T>
-constexpr std::size_t kVectors = 64 / sizeof(T) / hn::MaxLanes(Tag<T>());
+constexpr std::size_t kPanelVectors = 64 / sizeof(T) / hn::MaxLanes(Tag<T>());
 constexpr std::size_t kRegisters = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 
 /// The best centroid of each lane of a panel so far, row by row.
@@ -41,14 +41,14 @@ HWY_INLINE void score_tile(const T* HWY_RESTRICT x, std::int64_t columns, const 
   const Tag<T> tag;
   const hn::RebindToSigned<Tag<T>> index_tag;
   using Vector = hn::Vec<Tag<T>>;
-  constexpr std::size_t kEach = kVectors<T>;
-  constexpr std::size_t kLanes = hn::MaxLanes(Tag<T>());
+  constexpr std::size_t kEach = kPanelVectors<T>;
+  constexpr std::size_t kTagLanes = hn::MaxLanes(Tag<T>());
   constexpr std::size_t kWidth = 64 / sizeof(T);
 
   Vector scores[kTile][kPanels * kEach];
   const T* offsets = centroids.offsets() + panel * static_cast<std::int64_t>(kWidth);
   for (std::size_t v = 0; v < kPanels * kEach; ++v) {
-    const auto offset = hn::Load(tag, offsets + v * kLanes);
+    const auto offset = hn::Load(tag, offsets + v * kTagLanes);
     for (std::size_t row = 0; row < kTile; ++row) scores[row][v] = offset;
   }
   const T* values = centroids.panel(panel);
@@ -57,7 +57,7 @@ HWY_INLINE void score_tile(const T* HWY_RESTRICT x, std::int64_t columns, const 
     Vector c[kPanels * kEach];
     for (std::size_t p = 0; p < kPanels; ++p) {
       for (std::size_t v = 0; v < kEach; ++v) {
-        c[p * kEach + v] = hn::Load(tag, values + static_cast<std::int64_t>(p) * next_panel + v * kLanes);
+        c[p * kEach + v] = hn::Load(tag, values + static_cast<std::int64_t>(p) * next_panel + v * kTagLanes);
       }
     }
     for (std::size_t row = 0; row < kTile; ++row) {
@@ -67,8 +67,8 @@ HWY_INLINE void score_tile(const T* HWY_RESTRICT x, std::int64_t columns, const 
   }
   for (std::size_t row = 0; row < kTile; ++row) {
     for (std::size_t v = 0; v < kEach; ++v) {
-      T* score = best_score + row * kWidth + v * kLanes;
-      auto* number = best_panel + row * kWidth + v * kLanes;
+      T* score = best_score + row * kWidth + v * kTagLanes;
+      auto* number = best_panel + row * kWidth + v * kTagLanes;
       auto best = hn::Load(tag, score);
       auto best_number = hn::Load(index_tag, number);
       for (std::size_t p = 0; p < kPanels; ++p) {
@@ -90,7 +90,7 @@ template <std::size_t kPanels, class T>
 HWY_INLINE void score_rows(const T* x, std::int64_t rows, std::int64_t columns, const CentroidPanels<T>& centroids,
                            std::int64_t panel, Best<T>& best) {
   constexpr std::size_t kWidth = 64 / sizeof(T);
-  constexpr std::size_t kTile = std::clamp<std::size_t>(kRegisters / (kPanels * kVectors<T>), 1, 16);
+  constexpr std::size_t kTile = std::clamp<std::size_t>(kRegisters / (kPanels * kPanelVectors<T>), 1, 16);
   static_assert(kRows % kTile == 0);
   std::int64_t row = 0;
   for (; row + static_cast<std::int64_t>(kTile) <= rows; row += kTile) {
@@ -107,7 +107,7 @@ template <class T>
 HWY_INLINE void score_panels(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, Best<T>& best) {
   best.score.fill(-std::numeric_limits<T>::infinity());
   best.panel.fill(0);
-  constexpr std::int64_t kAtOnce = kRegisters >= 24 * kVectors<T> ? 4 : kVectors<T> <= 2 ? 2 : 1;
+  constexpr std::int64_t kAtOnce = kRegisters >= 24 * kPanelVectors<T> ? 4 : kPanelVectors<T> <= 2 ? 2 : 1;
   std::int64_t panel = 0;
   while (panel < centroids.panels()) {
     const std::int64_t left = centroids.panels() - panel;
@@ -133,17 +133,18 @@ template <class T>
 HWY_INLINE std::int32_t best_of_lanes(const T* score, const typename Best<T>::Index* panel) {
   const Tag<T> tag;
   const hn::RebindToSigned<Tag<T>> index_tag;
-  constexpr std::size_t kLanes = hn::MaxLanes(Tag<T>());
+  constexpr std::size_t kTagLanes = hn::MaxLanes(Tag<T>());
   constexpr std::size_t kWidth = 64 / sizeof(T);
+  constexpr int kShift = kWidth == 16 ? 4 : 3;
   using Index = typename Best<T>::Index;
   auto top = hn::Load(tag, score);
-  for (std::size_t v = 1; v < kVectors<T>; ++v) top = hn::Max(top, hn::Load(tag, score + v * kLanes));
+  for (std::size_t v = 1; v < kPanelVectors<T>; ++v) top = hn::Max(top, hn::Load(tag, score + v * kTagLanes));
   top = hn::MaxOfLanes(tag, top);
   auto number = hn::Set(index_tag, std::numeric_limits<Index>::max());
-  for (std::size_t v = 0; v < kVectors<T>; ++v) {
-    const auto is_top = hn::RebindMask(index_tag, hn::Eq(hn::Load(tag, score + v * kLanes), top));
-    const auto numbers = hn::Add(hn::ShiftLeft < kWidth == 16 ? 4 : 3 > (hn::Load(index_tag, panel + v * kLanes)),
-                                 hn::Iota(index_tag, static_cast<Index>(v * kLanes)));
+  for (std::size_t v = 0; v < kPanelVectors<T>; ++v) {
+    const auto is_top = hn::RebindMask(index_tag, hn::Eq(hn::Load(tag, score + v * kTagLanes), top));
+    const auto numbers = hn::Add(hn::ShiftLeft<kShift>(hn::Load(index_tag, panel + v * kTagLanes)),
+                                 hn::Iota(index_tag, static_cast<Index>(v * kTagLanes)));
     number = hn::IfThenElse(is_top, hn::Min(number, numbers), number);
   }
   // A row that is not finite is like none; the sums it is added to will tell.
@@ -151,24 +152,9 @@ HWY_INLINE std::int32_t best_of_lanes(const T* score, const typename Best<T>::In
   return found == std::numeric_limits<Index>::max() ? 0 : static_cast<std::int32_t>(found);
 }
 
-/// Eight doubles of a row, or those that are left.
-using Lanes = hn::CappedTag<double, 8>;
-HWY_INLINE hn::Vec<Lanes> load(const double* x) { return hn::LoadU(Lanes(), x); }
-HWY_INLINE hn::Vec<Lanes> load(const float* x) {
-  return hn::PromoteTo(Lanes(), hn::LoadU(hn::Rebind<float, Lanes>(), x));
-}
-HWY_INLINE hn::Vec<Lanes> load_some(const double* x, std::size_t count) {
-  return hn::MaskedLoad(hn::FirstN(Lanes(), count), Lanes(), x);
-}
-HWY_INLINE hn::Vec<Lanes> load_some(const float* x, std::size_t count) {
-  const hn::Rebind<float, Lanes> tag;
-  return hn::PromoteTo(Lanes(), hn::MaskedLoad(hn::FirstN(tag, count), tag, x));
-}
-
 template <bool kWeighted, class T>
 HWY_INLINE void add_row(const T* HWY_RESTRICT x, std::int64_t columns, double weight, double* HWY_RESTRICT sum) {
   const Lanes tag;
-  const auto kLanes = static_cast<std::int64_t>(hn::Lanes(tag));
   const auto factor = hn::Set(tag, weight);
   std::int64_t column = 0;
   for (; column + kLanes <= columns; column += kLanes) {
@@ -178,7 +164,7 @@ HWY_INLINE void add_row(const T* HWY_RESTRICT x, std::int64_t columns, double we
   }
   if (column < columns) {
     const auto before = hn::Load(tag, sum + column);
-    const auto some = load_some(x + column, static_cast<std::size_t>(columns - column));
+    const auto some = load_some(x + column, columns - column);
     hn::Store(kWeighted ? hn::MulAdd(factor, some, before) : hn::Add(some, before), tag, sum + column);
   }
 }
@@ -220,29 +206,27 @@ template <class T>
 void SquaredDistances(const T* x, std::int64_t rows, std::int64_t columns, const double* centroids,
                       const std::int32_t* labels, double* result) {
   const Lanes tag;
-  constexpr std::int64_t kLanes = hn::MaxLanes(Lanes());
-  constexpr std::size_t kParts = 8 / hn::MaxLanes(Lanes());
   HWY_ALIGN double lanes[8];
   for (std::int64_t row = 0; row < rows; ++row, x += columns) {
     const double* c = labels == nullptr ? centroids : centroids + labels[row] * columns;
-    hn::Vec<Lanes> sums[kParts];
+    hn::Vec<Lanes> sums[kVectors];
     for (auto& sum : sums) sum = hn::Zero(tag);
     std::int64_t column = 0;
     for (; column + 8 <= columns; column += 8) {
-      for (std::size_t part = 0; part < kParts; ++part) {
-        const std::int64_t at = column + static_cast<std::int64_t>(part) * kLanes;
+      for (std::int64_t part = 0; part < kVectors; ++part) {
+        const std::int64_t at = column + part * kLanes;
         const auto difference = hn::Sub(load(x + at), hn::LoadU(tag, c + at));
         sums[part] = hn::MulAdd(difference, difference, sums[part]);
       }
     }
-    for (std::size_t part = 0; part < kParts; ++part) {
-      const std::int64_t at = column + static_cast<std::int64_t>(part) * kLanes;
+    for (std::int64_t part = 0; part < kVectors; ++part) {
+      const std::int64_t at = column + part * kLanes;
       if (at >= columns) break;
-      const auto some = static_cast<std::size_t>(std::min(kLanes, columns - at));
+      const std::int64_t some = std::min(kLanes, columns - at);
       const auto difference = hn::Sub(load_some(x + at, some), load_some(c + at, some));
       sums[part] = hn::MulAdd(difference, difference, sums[part]);
     }
-    for (std::size_t part = 0; part < kParts; ++part) hn::Store(sums[part], tag, lanes + part * hn::MaxLanes(Lanes()));
+    for (std::int64_t part = 0; part < kVectors; ++part) hn::Store(sums[part], tag, lanes + part * kLanes);
     result[row] = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
   }
 }

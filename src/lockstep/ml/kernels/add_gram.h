@@ -1,0 +1,45 @@
+// lockstep/ml/kernels/add_gram.h
+//
+// Sums of products of all pairs of columns over a block of rows: what the linear family,
+// covariances and principal components are computed from. The bits of the result depend
+// neither on the width of the processor's vectors nor on how the block lies in memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace lockstep::ml {
+
+/// The columns of a row and those that go with it: z = (x - shift, targets - shift, 1).
+struct GramShape {
+  std::int64_t columns = 0;
+  std::int64_t targets = 0;
+
+  /// Of z.
+  std::int64_t width() const noexcept { return columns + targets + 1; }
+  /// Doubles from one row of the sums to the next: rows and their number are multiples of 8.
+  std::int64_t stride() const noexcept { return (width() + 7) / 8 * 8; }
+  std::int64_t size() const noexcept { return stride() * stride(); }
+};
+
+/// Memory of a thread between calls.
+class GramScratch {
+ public:
+  /// On a boundary of 64 bytes.
+  double* take(std::int64_t doubles);
+
+ private:
+  struct Free {
+    void operator()(double* memory) const noexcept;
+  };
+  std::unique_ptr<double, Free> memory_;
+  std::int64_t doubles_ = 0;
+};
+
+/// Adds weight · z · zᵀ of `rows` rows to `sums`, [stride, stride]: of the entries (i, j) with i <= j, others may be
+/// anything. `shift` has columns + targets values, `targets` are [rows, targets], `weights` may be null: all 1.
+template <class T>
+void add_gram(const T* x, const double* targets, const double* weights, std::int64_t rows, const GramShape& shape,
+              const double* shift, double* sums, GramScratch& scratch);
+
+}  // namespace lockstep::ml
