@@ -14,6 +14,8 @@
 #include "lockstep/data/order.h"
 #include "lockstep/data/tokenizer.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/ml/algorithms/kmeans_start.h"
+#include "lockstep/ml/model_file.h"
 #include "lockstep/models/model.h"
 #include "lockstep/parallel/optimizer.h"
 #include "lockstep/parallel/wire.h"
@@ -53,6 +55,8 @@ std::vector<Entry> all_entries() {
   add_all<train::ScheduleRegistry>(entries, "schedule");
   add_all<train::MetricRegistry>(entries, "metric");
   add_all<train::CallbackRegistry>(entries, "callback");
+  add_all<ml::PredictorRegistry>(entries, "algorithm");
+  add_all<ml::KMeansStarts>(entries, "start");
   return entries;
 }
 

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string path = file_of(text_of(data, size));
   done_or_data_error([&] {
     const data::Safetensors file(path);
-    parallel::Parameters tensors;
+    data::NamedTensors tensors;
     for (const auto& name : file.names()) tensors.push_back({name, file.read(name)});
     data::write_safetensors(written_path(), tensors, file.facts());
     const data::Safetensors again(written_path());
