@@ -51,10 +51,16 @@ HWY_INLINE void pack(const T* x, const double* targets, const double* factors, s
   }
 }
 
+/// Rows that are needed next: on their way while products are made. None: row_bytes is 0.
+struct Ahead {
+  const char* rows = nullptr;
+  std::int64_t row_bytes = 0;
+};
+
 /// Products of kI values from `left` on with kPanels neighbouring panels from `right` on, over all rows.
 template <int kI, int kPanels>
 HWY_INLINE void multiply(const double* HWY_RESTRICT left, const double* HWY_RESTRICT right, std::int64_t panel_size,
-                         std::int64_t rows, std::int64_t stride, double* HWY_RESTRICT sums) {
+                         std::int64_t rows, std::int64_t stride, double* HWY_RESTRICT sums, Ahead ahead) {
   const Lanes tag;
   constexpr std::int64_t kWide = kPanels * kVectors;
   hn::Vec<Lanes> products[kI][kWide];
@@ -68,6 +74,8 @@ HWY_INLINE void multiply(const double* HWY_RESTRICT left, const double* HWY_REST
         z[panel * kVectors + v] = hn::Load(tag, right + panel * panel_size + row * 8 + v * kLanes);
       }
     }
+    for (std::int64_t line = 0; line < ahead.row_bytes; line += 64)
+      __builtin_prefetch(ahead.rows + row * ahead.row_bytes + line);
     for (std::int64_t i = 0; i < kI; ++i) {
       const auto value = hn::Set(tag, left[row * 8 + i]);
       for (std::int64_t v = 0; v < kWide; ++v) products[i][v] = hn::MulAdd(value, z[v], products[i][v]);
@@ -81,10 +89,10 @@ HWY_INLINE void multiply(const double* HWY_RESTRICT left, const double* HWY_REST
   }
 }
 
-/// `count` values of panel `i` with panels from `i` on.
+/// kI values from place `i` on with the panels from theirs on.
 template <int kI, int kMostPanels>
 HWY_INLINE void multiply_rows(const double* packed, std::int64_t panel_size, std::int64_t rows, const GramShape& shape,
-                              std::int64_t i, double* sums) {
+                              std::int64_t i, double* sums, Ahead ahead) {
   const std::int64_t stride = shape.stride(), panels = stride / 8;
   const double* left = packed + (i / 8) * panel_size + i % 8;
   std::int64_t panel = i / 8;
@@ -93,13 +101,15 @@ HWY_INLINE void multiply_rows(const double* packed, std::int64_t panel_size, std
     double* target = sums + i * stride + panel * 8;
     const std::int64_t rest = panels - panel;
     if (kMostPanels >= 3 && rest >= 3) {
-      multiply<kI, kMostPanels >= 3 ? 3 : 1>(left, right, panel_size, rows, stride, target);
+      multiply<kI, kMostPanels >= 3 ? 3 : 1>(left, right, panel_size, rows, stride, target,
+                                             panel == i / 8 ? ahead : Ahead());
       panel += 3;
     } else if (kMostPanels >= 2 && rest >= 2) {
-      multiply<kI, kMostPanels >= 2 ? 2 : 1>(left, right, panel_size, rows, stride, target);
+      multiply<kI, kMostPanels >= 2 ? 2 : 1>(left, right, panel_size, rows, stride, target,
+                                             panel == i / 8 ? ahead : Ahead());
       panel += 2;
     } else {
-      multiply<kI, 1>(left, right, panel_size, rows, stride, target);
+      multiply<kI, 1>(left, right, panel_size, rows, stride, target, panel == i / 8 ? ahead : Ahead());
       panel += 1;
     }
   }
@@ -123,10 +133,17 @@ void AddGram(const T* x, const double* targets, const double* weights, std::int6
       pack(x + first * shape.columns, targets + first * shape.targets, weights == nullptr ? nullptr : factors, some,
            shape, shift, panel, packed + panel * kPanelSize);
     }
+    const bool more = first + 2 * kRows <= rows;
+    const Ahead ahead = more ? Ahead{reinterpret_cast<const char*>(x + (first + kRows) * shape.columns),
+                                     shape.columns * static_cast<std::int64_t>(sizeof(T))}
+                             : Ahead();
     std::int64_t i = 0;
-    for (; i + kI <= shape.width(); i += kI) multiply_rows<kI, kMostPanels>(packed, kPanelSize, some, shape, i, sums);
-    for (; i + 2 <= shape.width(); i += 2) multiply_rows<2, kMostPanels>(packed, kPanelSize, some, shape, i, sums);
-    for (; i < shape.width(); ++i) multiply_rows<1, kMostPanels>(packed, kPanelSize, some, shape, i, sums);
+    for (; i + kI <= shape.width(); i += kI)
+      multiply_rows<kI, kMostPanels>(packed, kPanelSize, some, shape, i, sums, i == 0 ? ahead : Ahead());
+    for (; i + 2 <= shape.width(); i += 2)
+      multiply_rows<2, kMostPanels>(packed, kPanelSize, some, shape, i, sums, i == 0 ? ahead : Ahead());
+    for (; i < shape.width(); ++i)
+      multiply_rows<1, kMostPanels>(packed, kPanelSize, some, shape, i, sums, i == 0 ? ahead : Ahead());
   }
 }
 
