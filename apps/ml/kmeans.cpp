@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,7 +21,6 @@
 #include "lockstep/core/file.h"
 #include "lockstep/core/text.h"
 #include "lockstep/data/image.h"
-#include "lockstep/ml/algorithms/kmeans_start.h"
 #include "ml/ml_options.h"
 #include "whole_number.h"
 #include "with_commas.h"

@@ -90,6 +90,17 @@ int launch_ranks(const TrainOptions& options, const Config& recipe, const std::v
   return comm::launch(launch);
 }
 
+/// Fault::Comm if mpirun could not start the ranks of the run in options.rank.folder.
+void check_started(const TrainOptions& options, int code) {
+  constexpr int kNotStarted = 255;  // Open MPI's, for what it could not start
+  if (code != kNotStarted || options.launch.hosts.empty()) return;
+  const train::RunFolder run(options.rank.folder);
+  if (run.state() == "running" && train::RunFolder::begun(run.path())) return;
+  fail(Fault::Comm, fmt::format("mpirun could not start ranks on {}, and says why above; each host must be reached by "
+                                "ssh without a password, and have {} and this folder",
+                                options.launch.hosts, own_program().string()));
+}
+
 /// Ranks read the recipe from a folder as ever; here it goes when they have ended.
 void find_lr(Options& options, const Config& recipe) {
   const auto folder = train::RunFolder::create(options.train.runs, "", "find_lr", recipe).path();
@@ -103,7 +114,9 @@ void find_lr(Options& options, const Config& recipe) {
     }
   } const remove{folder, options.train.runs};
   options.train.rank.folder = folder;
-  end_with(launch_ranks(options.train, recipe, options.lr.words()));
+  const int code = launch_ranks(options.train, recipe, options.lr.words());
+  check_started(options.train, code);
+  end_with(code);
 }
 
 /// The recipe with the assignments over it. In exact mode its instructions are pinned to this host's, so that the run
@@ -142,17 +155,10 @@ void warn_of_other_recipe(const Options& options) {
 /// exit code.
 void launch_training(const TrainOptions& options, const Config& recipe) {
   const int code = launch_ranks(options, recipe, {});
+  check_started(options, code);
   // How it ended rank 0 has written, if it could.
   train::RunFolder run(options.rank.folder);
-  const bool begun = run.state() == "running" && train::RunFolder::begun(run.path());
   run.end_badly();
-  constexpr int kNotStarted = 255;  // Open MPI's, for what it could not start
-  if (code == kNotStarted && !begun && !options.launch.hosts.empty()) {
-    fail(Fault::Comm,
-         fmt::format("mpirun could not start ranks on {}, and says why above; each host must be reached by "
-                     "ssh without a password, and have {} and this folder",
-                     options.launch.hosts, own_program().string()));
-  }
   const auto steps = train::CheckpointFolder(run.checkpoints()).steps();
   const bool failed = code != exit_code::kDone && code != exit_code::kUsage && code != exit_code::kRequeue;
   if (failed && !steps.empty()) {

@@ -342,6 +342,11 @@ TEST_F(TrainOnHosts, FindsALearningRateAndLeavesNothing) {
   EXPECT_EQ(run.wait(60), 0) << run.errors();
   EXPECT_TRUE(has(run.output(), "suggested: optimizer.lr=")) << run.output();
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  mpirun_is("exit 255");
+  Background unreached(on_hosts({"--find-lr"}));
+  EXPECT_EQ(unreached.wait(60), 1) << unreached.errors();
+  EXPECT_TRUE(has(unreached.errors(), "mpirun could not start ranks on elsewhere:1")) << unreached.errors();
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
 TEST_F(Train, ListsRunsWhoseFiguresAreNoNumbers) {

@@ -40,7 +40,6 @@ NormalEquations::NormalEquations(const Gram& gram, std::int64_t columns, bool fi
   const double least = largest * static_cast<double>(columns) * 64 * std::numeric_limits<double>::epsilon();
   const at::Tensor null = values_.le(least);
   const std::int64_t nulls = null.sum().item<std::int64_t>();
-  condition_ = nulls == columns ? 1 : largest / values_[nulls].item<double>();
   if (nulls == 0) return;
   const at::Tensor of_scaled = vectors_.slice(1, 0, nulls);
   const at::Tensor unscaled = of_scaled * at::where(constant, at::ones_like(scale_), scale_).unsqueeze(1);

@@ -34,8 +34,6 @@ class NormalEquations {
   LinearModel solve(double alpha) const;
   /// Columns that are constant, or depend on others, so that their coefficients are not determined: by number.
   const std::vector<std::int64_t>& undetermined() const noexcept { return undetermined_; }
-  /// How much larger the largest eigenvalue is than the smallest that counts.
-  double condition() const noexcept { return condition_; }
 
  private:
   LinearModel model_of(const at::Tensor& coef) const;
@@ -47,7 +45,6 @@ class NormalEquations {
   at::Tensor scale_, values_, vectors_;  // of scale · products · scale
   at::Tensor null_space_;                // [columns, n], orthonormal, of unscaled unknowns
   std::vector<std::int64_t> undetermined_;
-  double condition_ = 1;
 };
 
 }  // namespace lockstep::ml

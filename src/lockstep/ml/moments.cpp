@@ -18,7 +18,7 @@ Moments moments(const Table& table, int threads) {
          with_type_of(table, [&]<class T>(T) {
            const T* x = block.x<T>();
            for (std::int64_t row = 0; row < block.rows; ++row, x += columns) {
-             const double weight = block.weights == nullptr ? 1 : block.weights[row];
+             const double weight = block.weight(row);
              sum[2 * columns] += weight;
              for (std::int64_t column = 0; column < columns; ++column) {
                const double value = x[column] - moved[column];

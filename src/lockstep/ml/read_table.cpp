@@ -148,7 +148,7 @@ std::vector<std::string> fields_of(const std::vector<std::string>& columns) {
 }
 
 TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64_t count, const RowLayout& layout,
-                    int threads, const std::function<void(std::int64_t rows)>& done) {
+                    int threads) {
   TableRows rows;
   rows.x = at::empty({count, layout.columns()}, layout.type());
   if (layout.targets() > 0) rows.targets = at::empty({count, layout.targets()}, at::kDouble);
@@ -166,7 +166,6 @@ TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64
                     rows.targets.defined() ? rows.targets.mutable_data_ptr<double>() + row * layout.targets() : nullptr,
                     rows.weights.defined() ? rows.weights.mutable_data_ptr<double>() + row : nullptr);
       }
-      if (done) done(end - begin);
     });
   };
   layout.type() == at::kFloat ? read(rows.x.mutable_data_ptr<float>()) : read(rows.x.mutable_data_ptr<double>());
@@ -174,8 +173,7 @@ TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64
 }
 
 std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& source,
-                                  const data::OpenOptions& options, const ColumnChoice& choice, int threads,
-                                  const std::function<void(std::int64_t rows)>& done) {
+                                  const data::OpenOptions& options, const ColumnChoice& choice, int threads) {
   const bool in_parts = source.find("{rank}") != std::string::npos;
   const auto dataset = in_parts ? data::open_part(source, group, options) : data::open(source, options);
   const RowLayout layout(dataset->schema(), choice);
@@ -185,7 +183,7 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
     first = plan.begin(plan.first_block[static_cast<std::size_t>(group.rank())]);
     end = plan.begin(plan.first_block[static_cast<std::size_t>(group.rank()) + 1]);
   }
-  return make_table(group, read_rows(*dataset, first, end - first, layout, threads, done));
+  return make_table(group, read_rows(*dataset, first, end - first, layout, threads));
 }
 
 }  // namespace lockstep::ml

@@ -3,7 +3,6 @@
 // The numbers of a data set as a Table: every rank reads the rows of its blocks.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,13 +49,12 @@ class RowLayout {
 std::vector<std::string> fields_of(const std::vector<std::string>& columns);
 
 /// All rows in memory. A source with {rank} in its name has a part for each rank, else all ranks see all of it. A
-/// collective. `done` is told of rows that were read, from any thread.
+/// collective.
 std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& source,
-                                  const data::OpenOptions& options, const ColumnChoice& choice, int threads,
-                                  const std::function<void(std::int64_t rows)>& done = {});
+                                  const data::OpenOptions& options, const ColumnChoice& choice, int threads);
 
 /// Rows [first, first + count) of a data set, of this process alone.
 TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64_t count, const RowLayout& layout,
-                    int threads, const std::function<void(std::int64_t rows)>& done = {});
+                    int threads);
 
 }  // namespace lockstep::ml

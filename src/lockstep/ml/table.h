@@ -29,6 +29,7 @@ struct Block {
   const T* x() const noexcept {
     return static_cast<const T*>(values);
   }
+  double weight(std::int64_t row) const noexcept { return weights == nullptr ? 1 : weights[row]; }
 };
 
 /// How rows become blocks, and which rank has which.

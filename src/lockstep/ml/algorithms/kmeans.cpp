@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
-#include "lockstep/core/log.h"
 #include "lockstep/core/random.h"
 #include "lockstep/ml/algorithms/kmeans_start.h"
 #include "lockstep/ml/fold.h"
@@ -105,7 +104,7 @@ class Lloyd {
                        squared_distances(block.x<T>(), block.rows, columns_, centers_.const_data_ptr<double>(),
                                          labels_of(number), distances.data());
                        for (std::int64_t row = 0; row < block.rows; ++row) {
-                         const double weight = block.weights == nullptr ? 1 : block.weights[row];
+                         const double weight = block.weight(row);
                          *inertia += weight * distances[static_cast<std::size_t>(row)];
                        }
                      }})
@@ -179,7 +178,7 @@ class Lloyd {
                     for (std::int64_t i = 0; i < count; ++i) best[i * kWords] = -1;
                     std::vector<double> one(static_cast<std::size_t>(count * kWords), -1);
                     for (std::int64_t row = 0; row < block.rows; ++row) {
-                      const double weight = block.weights == nullptr ? 1 : block.weights[row];
+                      const double weight = block.weight(row);
                       const double distance = distances[static_cast<std::size_t>(row)];
                       if (weight == 0 || distance <= best[(count - 1) * kWords]) continue;
                       one[0] = distance;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 #include <ATen/ops/zeros.h>
 
@@ -22,10 +21,10 @@ void Closest::add(const at::Tensor& centers) {
   const bool first = centers_ == 0;
   centers_ += centers.size(0);
   const double* values = centers.const_data_ptr<double>();
-  sums_ = of_all_blocks(table_, threads_, 1, [&](const Block& block, std::int64_t number, double* sum) {
-    with_type_of(table_, [&]<class T>(T) {
-      const CentroidPanels<T> panels(std::span(values, static_cast<std::size_t>(centers.numel())), centers.size(0),
-                                     table_.columns());
+  with_type_of(table_, [&]<class T>(T) {
+    const CentroidPanels<T> panels({values, static_cast<std::size_t>(centers.numel())}, centers.size(0),
+                                   table_.columns());
+    sums_ = of_all_blocks(table_, threads_, 1, [&](const Block& block, std::int64_t number, double* sum) {
       std::vector<std::int32_t> labels(static_cast<std::size_t>(block.rows));
       std::vector<double> distances(static_cast<std::size_t>(block.rows));
       if (centers.size(0) > 1) assign(block.x<T>(), block.rows, panels, nullptr, labels.data(), {});
@@ -52,7 +51,7 @@ std::vector<double> Closest::totals_with(const at::Tensor& candidates) const {
                               candidates.const_data_ptr<double>() + candidate * columns, nullptr, distances.data());
           });
           for (std::int64_t row = 0; row < block.rows; ++row) {
-            const double weight = block.weights == nullptr ? 1 : block.weights[row];
+            const double weight = block.weight(row);
             sums[candidate] += weight * std::min(closest[row], distances[static_cast<std::size_t>(row)]);
           }
         }

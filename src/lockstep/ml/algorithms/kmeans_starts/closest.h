@@ -28,7 +28,7 @@ class Closest {
   std::vector<std::int64_t> draw(Random& random, std::int64_t count) const;
   /// Of a row of a block of this rank: weight times squared distance.
   double weighted(const Block& block, std::int64_t row) const {
-    const double weight = block.weights == nullptr ? 1 : block.weights[row];
+    const double weight = block.weight(row);
     return weight *
            distances_[static_cast<std::size_t>(table_.own_place(block.first / table_.plan().block_rows) + row)];
   }

@@ -42,21 +42,20 @@ std::vector<std::int64_t> choose(const Table& table, const Closest& closest, std
 /// The weight of the rows that are nearest to each of `centers`.
 at::Tensor weights_of(const Table& table, const at::Tensor& centers, int threads) {
   const std::int64_t count = centers.size(0);
-  return fold(
-      table, threads,
-      {.name = "weights of candidates",
-       .size = count,
-       .leaf = [&](const Block& block, std::int64_t, double* weights, int) {
-         with_type_of(table, [&]<class T>(T) {
-           const CentroidPanels<T> panels({centers.const_data_ptr<double>(), static_cast<std::size_t>(centers.numel())},
-                                          count, table.columns());
-           std::vector<std::int32_t> labels(static_cast<std::size_t>(block.rows));
-           assign(block.x<T>(), block.rows, panels, nullptr, labels.data(), {});
-           for (std::int64_t row = 0; row < block.rows; ++row) {
-             weights[labels[static_cast<std::size_t>(row)]] += block.weights == nullptr ? 1 : block.weights[row];
-           }
-         });
-       }});
+  return with_type_of(table, [&]<class T>(T) {
+    const CentroidPanels<T> panels({centers.const_data_ptr<double>(), static_cast<std::size_t>(centers.numel())}, count,
+                                   table.columns());
+    return fold(table, threads,
+                {.name = "weights of candidates",
+                 .size = count,
+                 .leaf = [&](const Block& block, std::int64_t, double* weights, int) {
+                   std::vector<std::int32_t> labels(static_cast<std::size_t>(block.rows));
+                   assign(block.x<T>(), block.rows, panels, nullptr, labels.data(), {});
+                   for (std::int64_t row = 0; row < block.rows; ++row) {
+                     weights[labels[static_cast<std::size_t>(row)]] += block.weight(row);
+                   }
+                 }});
+  });
 }
 
 /// Bahmani et al., "Scalable k-means++" (2012): a few passes whatever the number of clusters.
