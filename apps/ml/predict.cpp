@@ -23,12 +23,16 @@ struct Options {
   std::string model;
   SourceOptions from;
   std::string output;
+  bool proba = false;
 };
 
 /// A field for each output, [rows, outputs].
-void write(const std::string& path, const std::vector<std::string>& names, const at::Tensor& values) {
+void write(const std::string& path, const std::vector<std::string>& names, const std::vector<std::string>& value_names,
+           const at::Tensor& values) {
   data::Schema schema;
-  for (const auto& name : names) schema.push_back({.name = name, .type = values.scalar_type()});
+  for (const auto& name : names) {
+    schema.push_back({.name = name, .type = values.scalar_type(), .classes = value_names});
+  }
   const auto writer = data::format_named(data::format_to_write(path, "")).write(path, schema, {});
   data::Sample sample;
   const auto bytes = static_cast<std::size_t>(values.element_size());
@@ -54,12 +58,14 @@ void run(const Options& options) {
                                    layout.columns(), model.columns.size()));
   }
   const auto rows = ml::read_rows(*dataset, 0, dataset->size(), layout, at::get_num_threads());
-  const auto names = predictor->outputs();
-  const at::Tensor values = predictor->predict(rows.x).contiguous();
+  const auto names = options.proba ? predictor->proba_outputs() : predictor->outputs();
+  const auto value_names = options.proba ? std::vector<std::string>() : predictor->value_names();
+  const at::Tensor values =
+      (options.proba ? predictor->predict_proba(rows.x) : predictor->predict(rows.x)).contiguous();
   if (values.numel() != dataset->size() * static_cast<std::int64_t>(names.size())) {
     fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));
   }
-  write(options.output, names, values);
+  write(options.output, names, value_names, values);
   fmt::print("{}: {} of {} rows\n", options.output, fmt::join(names, ", "), with_commas(dataset->size()));
 }
 
@@ -68,10 +74,14 @@ void run(const Options& options) {
 void add_predict(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("predict", "What a fitted model says of other rows");
-  command->footer("Example:\n  lockstep predict model.safetensors new.csv -o labels.csv");
+  command->footer(
+      "Examples:\n"
+      "  lockstep predict model.safetensors new.csv -o labels.csv\n"
+      "  lockstep predict model.safetensors new.csv --proba -o probabilities.csv     of a classifier");
   command->add_option("model", options->model, "File that 'lockstep kmeans' or its like wrote")->required();
   options->from.add_to(*command);
   command->add_option("-o,--output", options->output, "File for it: .csv, .npy, …")->required();
+  command->add_flag("--proba", options->proba, "The probability of each class instead of the class");
   command->callback([options] { run(*options); });
 }
 

@@ -20,6 +20,10 @@ const at::Tensor& ModelFile::operator[](const std::string& name) const {
   fail(Fault::Data, fmt::format("the model has no '{}', as one of {} has", name, algorithm));
 }
 
+at::Tensor Predictor::predict_proba(const at::Tensor&) const {
+  fail(Fault::Usage, "the model knows no probabilities: those are of classifiers");
+}
+
 void write_model(const std::string& path, const ModelFile& model) {
   data::write_safetensors(path, model.tensors,
                           {{"format", kFormat},

@@ -40,6 +40,13 @@ class Predictor {
   virtual at::Tensor predict(const at::Tensor& x) const = 0;
   /// What each output is called: "label", "price" …
   virtual std::vector<std::string> outputs() const = 0;
+  /// What the values 0, 1, … of the only output stand for, if they are labels.
+  virtual std::vector<std::string> value_names() const { return {}; }
+
+  /// The probability of each class, float64 [rows, classes], and what the classes are called. Fault::Usage if the model
+  /// has none.
+  virtual at::Tensor predict_proba(const at::Tensor& x) const;
+  virtual std::vector<std::string> proba_outputs() const { return {}; }
 };
 
 /// By algorithm.

@@ -137,6 +137,10 @@ void RowLayout::read(const data::Sample& sample, double* columns, double* target
   read_fields(weights_, sample, weight);
 }
 
+std::vector<std::string> RowLayout::value_names() const {
+  return targets_.size() == 1 ? targets_.front().second.classes : std::vector<std::string>();
+}
+
 std::vector<std::string> fields_of(const std::vector<std::string>& columns) {
   std::vector<std::string> fields;
   for (const auto& column : columns) {
@@ -155,6 +159,7 @@ TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64
   if (layout.weighted()) rows.weights = at::empty({count}, at::kDouble);
   rows.names = layout.names();
   rows.target_names = layout.target_names();
+  rows.value_names = layout.value_names();
   constexpr std::int64_t kAtOnce = 1024;
   std::vector<data::Sample> samples(static_cast<std::size_t>(threads));
   const auto read = [&]<class T>(T* x) {

@@ -32,6 +32,8 @@ class RowLayout {
   std::int64_t columns() const noexcept { return static_cast<std::int64_t>(names_.size()); }
   const std::vector<std::string>& target_names() const noexcept { return target_names_; }
   std::int64_t targets() const noexcept { return static_cast<std::int64_t>(target_names_.size()); }
+  /// What the values 0, 1, … of the only target stand for, if they are labels.
+  std::vector<std::string> value_names() const;
   bool weighted() const noexcept { return !weights_.empty(); }
   at::ScalarType type() const noexcept { return type_; }
 

@@ -65,6 +65,8 @@ class Table {
   const std::vector<std::string>& names() const noexcept { return names_; }
   /// Of targets; of a table without names "target", or "target[1]" of several.
   const std::vector<std::string>& target_names() const noexcept { return target_names_; }
+  /// What the values 0, 1, … of the only target stand for; empty if they stand for nothing.
+  const std::vector<std::string>& value_names() const noexcept { return value_names_; }
   /// "column 3", or its name if it has one; targets follow the columns.
   std::string name_of(std::int64_t column) const;
 
@@ -87,7 +89,7 @@ class Table {
   std::int64_t targets_ = 0;
   bool weighted_ = false;
   at::ScalarType type_ = at::kDouble;
-  std::vector<std::string> names_, target_names_;
+  std::vector<std::string> names_, target_names_, value_names_;
 };
 
 /// What a rank brings.
@@ -97,6 +99,7 @@ struct TableRows {
   at::Tensor weights = {};              // [rows], of any real type, none below 0
   std::vector<std::string> names = {};  // of columns
   std::vector<std::string> target_names = {};
+  std::vector<std::string> value_names = {};  // of the only target's values 0, 1, …
 };
 
 /// Of rows in memory, as many on each rank as it has: those of rank 0 first. A collective; only rows at the edges of

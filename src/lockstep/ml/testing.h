@@ -48,8 +48,8 @@ inline at::Tensor part_of(const at::Tensor& whole, int rank, int ranks) {
 inline void with_table(int ranks, const TableRows& rows, const std::function<void(const Table&)>& body) {
   comm::testing::on_ranks({ranks}, [&](comm::Communicator& group) {
     const auto own = [&](const at::Tensor& whole) { return part_of(whole, group.rank(), ranks); };
-    const auto table =
-        make_table(group, {own(rows.x), own(rows.targets), own(rows.weights), rows.names, rows.target_names});
+    const auto table = make_table(
+        group, {own(rows.x), own(rows.targets), own(rows.weights), rows.names, rows.target_names, rows.value_names});
     body(*table);
   });
 }
