@@ -53,15 +53,15 @@ Gram gram(const Table& table, int threads) {
   const std::int64_t last = shape.width() - 1;
   Gram result;
   result.weight = sums[last][last].item<double>();
-  const at::Tensor upper = sums.slice(0, 0, last).slice(1, 0, last).triu();
-  if (!std::isfinite(upper.sum().item<double>())) {
+  const at::Tensor lower = sums.slice(0, 0, last).slice(1, 0, last).tril();
+  if (!std::isfinite(lower.sum().item<double>())) {
     check_finite(table);
     fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
   }
   if (!(result.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
-  const at::Tensor way = sums.slice(0, 0, last).select(1, last) / result.weight;  // from the shift to the mean
+  const at::Tensor way = sums[last].slice(0, 0, last) / result.weight;  // from the shift to the mean
   result.mean = shift + way;
-  result.centred = upper + upper.triu(1).t() - result.weight * at::outer(way, way);
+  result.centred = lower + lower.tril(-1).t() - result.weight * at::outer(way, way);
   return result;
 }
 

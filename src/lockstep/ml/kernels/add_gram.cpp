@@ -15,135 +15,141 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::ml::HWY_NAMESPACE {
 
-// Rows whose panels are made before they are multiplied: they stay in the second cache, and sums of so many stay in
-// registers.
-constexpr std::int64_t kRows = 128;
+// Rows that are made ready before they are multiplied: they stay in the first cache, and sums of so many in registers.
+constexpr std::int64_t kRows = 64;
+// Columns that are multiplied with a vector of others at once: their sums, too, stay in registers.
+constexpr int kMostOthers = HWY_TARGET <= HWY_AVX3 ? 16 : 8;
 
-/// Row by row eight neighbouring values of z, times `factors` if there are any.
-template <class T>
-HWY_INLINE void pack(const T* x, const double* targets, const double* factors, std::int64_t rows,
-                     const GramShape& shape, const double* shift, std::int64_t panel, double* HWY_RESTRICT packed) {
+/// The columns of z of each row, times `factors` if they are weighted: [rows, stride].
+template <bool kWeighted, class T>
+HWY_INLINE void move_columns(const T* HWY_RESTRICT x, const double* factors, std::int64_t rows, std::int64_t columns,
+                             const double* HWY_RESTRICT shift, std::int64_t stride, double* HWY_RESTRICT z) {
   const Lanes tag;
-  const std::int64_t first = panel * 8, columns = shape.columns;
-  hn::Vec<Lanes> moved[kVectors];
-  for (std::int64_t v = 0; v < kVectors; ++v)
-    moved[v] = load_some(shift + first + v * kLanes, std::max<std::int64_t>(columns - first - v * kLanes, 0));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t v = 0; v < kVectors; ++v) {
-      const std::int64_t place = first + v * kLanes;
-      const T* here = x + row * columns + place;
-      auto value = hn::Zero(tag);
-      if (place + kLanes <= columns) {
-        value = hn::Sub(load(here), moved[v]);
-      } else if (place < columns) {
-        value = hn::Sub(load_some(here, columns - place), moved[v]);
-      }
-      if (factors != nullptr) value = hn::Mul(value, hn::Set(tag, factors[row]));
-      hn::Store(value, tag, packed + row * 8 + v * kLanes);
+  const std::int64_t whole = columns / kLanes * kLanes;
+  const auto rest = hn::FirstN(tag, static_cast<std::size_t>(columns - whole));
+  for (std::int64_t row = 0; row < rows; ++row, x += columns, z += stride) {
+    const auto factor = hn::Set(tag, kWeighted ? factors[row] : 1);
+    for (std::int64_t column = 0; column < whole; column += kLanes) {
+      const auto value = hn::Sub(load(x + column), hn::LoadU(tag, shift + column));
+      hn::Store(kWeighted ? hn::Mul(value, factor) : value, tag, z + column);
     }
+    if (whole == columns) continue;
+    const auto value = hn::Sub(load_some(x + whole, columns - whole), load_some(shift + whole, columns - whole));
+    hn::BlendedStore(kWeighted ? hn::Mul(value, factor) : value, rest, tag, z + whole);
   }
-  for (std::int64_t place = std::max(first, columns); place < std::min(first + 8, shape.width()); ++place) {
-    const std::int64_t target = place - columns;
+}
+
+/// z of each row. What lies beyond it stays as it is.
+template <class T>
+HWY_INLINE void make_ready(const T* x, const double* targets, const double* factors, std::int64_t rows,
+                           const GramShape& shape, const double* shift, double* z) {
+  const std::int64_t columns = shape.columns, stride = shape.stride();
+  if (factors == nullptr) {
+    move_columns<false>(x, factors, rows, columns, shift, stride, z);
+  } else {
+    move_columns<true>(x, factors, rows, columns, shift, stride, z);
+    for (std::int64_t row = 0; row < rows; ++row) z[row * stride + shape.width() - 1] = factors[row];
+  }
+  for (std::int64_t target = 0; target < shape.targets; ++target) {
+    const double by = shift[columns + target];
     for (std::int64_t row = 0; row < rows; ++row) {
-      const double value = target < shape.targets ? targets[row * shape.targets + target] - shift[place] : 1;
-      packed[row * 8 + place - first] = factors == nullptr ? value : value * factors[row];
+      const double value = targets[row * shape.targets + target] - by;
+      z[row * stride + columns + target] = factors == nullptr ? value : value * factors[row];
     }
   }
 }
 
-/// Rows that are needed next: on their way while products are made. None: row_bytes is 0.
-struct Ahead {
-  const char* rows = nullptr;
-  std::int64_t row_bytes = 0;
+/// What is read next: on its way, a line at a time, while products are made.
+class Ahead {
+ public:
+  Ahead(const void* begin, const void* end)
+      : next_(static_cast<const char*>(begin)), end_(static_cast<const char*>(end)) {}
+  HWY_INLINE void fetch() {
+    __builtin_prefetch(next_);
+    next_ = std::min(next_ + 64, end_);
+  }
+
+ private:
+  const char *next_, *end_;
 };
 
-/// Products of kI values from `left` on with kPanels neighbouring panels from `right` on, over all rows.
-template <int kI, int kPanels>
-HWY_INLINE void multiply(const double* HWY_RESTRICT left, const double* HWY_RESTRICT right, std::int64_t panel_size,
-                         std::int64_t rows, std::int64_t stride, double* HWY_RESTRICT sums, Ahead ahead) {
+/// Products of a vector of neighbouring columns, from `first` on, with kOthers columns from `other` on, and, if kOwn,
+/// with each other: of the first half half a vector is enough.
+template <bool kOwn, int kOthers>
+HWY_INLINE void multiply(const double* HWY_RESTRICT z, std::int64_t rows, std::int64_t stride, std::int64_t first,
+                         std::int64_t other, double* HWY_RESTRICT sums, Ahead& ahead_of_all) {
   const Lanes tag;
-  constexpr std::int64_t kWide = kPanels * kVectors;
-  hn::Vec<Lanes> products[kI][kWide];
-  for (auto& row : products) {
-    for (auto& product : row) product = hn::Zero(tag);
-  }
-  for (std::int64_t row = 0; row < rows; ++row) {
-    hn::Vec<Lanes> z[kWide];
-    for (std::int64_t panel = 0; panel < kPanels; ++panel) {
-      for (std::int64_t v = 0; v < kVectors; ++v) {
-        z[panel * kVectors + v] = hn::Load(tag, right + panel * panel_size + row * 8 + v * kLanes);
+  const hn::Half<Lanes> half_tag;
+  constexpr std::int64_t kHalf = kLanes / 2;
+  hn::Vec<Lanes> own[kHalf + 1], others[kOthers + 1];  // one more than are used: an array has some
+  hn::Vec<hn::Half<Lanes>> own_half[kHalf + 1];
+  for (auto& sum : own) sum = hn::Zero(tag);
+  for (auto& sum : others) sum = hn::Zero(tag);
+  for (auto& sum : own_half) sum = hn::Zero(half_tag);
+  const double* HWY_RESTRICT left = z + first;
+  const double* HWY_RESTRICT right = z + other;
+  Ahead ahead = ahead_of_all;
+  for (std::int64_t row = 0; row < rows; ++row, left += stride, right += stride) {
+    ahead.fetch();
+    const auto values = hn::Load(tag, left);
+    for (int i = 0; i < kOthers; ++i) others[i] = hn::MulAdd(values, hn::Set(tag, right[i]), others[i]);
+    if constexpr (kOwn) {
+      const auto first_half = hn::LowerHalf(half_tag, values);
+      for (std::int64_t i = 0; i < kHalf; ++i) {
+        own_half[i] = hn::MulAdd(first_half, hn::Set(half_tag, left[i]), own_half[i]);
+        own[i] = hn::MulAdd(values, hn::Set(tag, left[kHalf + i]), own[i]);
       }
     }
-    for (std::int64_t line = 0; line < ahead.row_bytes; line += 64)
-      __builtin_prefetch(ahead.rows + row * ahead.row_bytes + line);
-    for (std::int64_t i = 0; i < kI; ++i) {
-      const auto value = hn::Set(tag, left[row * 8 + i]);
-      for (std::int64_t v = 0; v < kWide; ++v) products[i][v] = hn::MulAdd(value, z[v], products[i][v]);
-    }
   }
-  for (std::int64_t i = 0; i < kI; ++i) {
-    for (std::int64_t v = 0; v < kWide; ++v) {
-      double* sum = sums + i * stride + v * kLanes;
-      hn::Store(hn::Add(hn::Load(tag, sum), products[i][v]), tag, sum);
+  ahead_of_all = ahead;
+  const auto add = [&](auto of, const auto& products, std::int64_t row, std::int64_t column) HWY_ATTR {
+    double* sum = sums + row * stride + column;
+    hn::Store(hn::Add(hn::Load(of, sum), products), of, sum);
+  };
+  for (int i = 0; i < kOthers; ++i) add(tag, others[i], other + i, first);
+  if constexpr (kOwn) {
+    for (std::int64_t i = 0; i < kHalf; ++i) {
+      add(half_tag, own_half[i], first + i, first);
+      add(tag, own[i], first + kHalf + i, first);
     }
   }
 }
 
-/// kI values from place `i` on with the panels from theirs on.
-template <int kI, int kMostPanels>
-HWY_INLINE void multiply_rows(const double* packed, std::int64_t panel_size, std::int64_t rows, const GramShape& shape,
-                              std::int64_t i, double* sums, Ahead ahead) {
-  const std::int64_t stride = shape.stride(), panels = stride / 8;
-  const double* left = packed + (i / 8) * panel_size + i % 8;
-  std::int64_t panel = i / 8;
-  while (panel < panels) {
-    const double* right = packed + panel * panel_size;
-    double* target = sums + i * stride + panel * 8;
-    const std::int64_t rest = panels - panel;
-    if (kMostPanels >= 3 && rest >= 3) {
-      multiply<kI, kMostPanels >= 3 ? 3 : 1>(left, right, panel_size, rows, stride, target,
-                                             panel == i / 8 ? ahead : Ahead());
-      panel += 3;
-    } else if (kMostPanels >= 2 && rest >= 2) {
-      multiply<kI, kMostPanels >= 2 ? 2 : 1>(left, right, panel_size, rows, stride, target,
-                                             panel == i / 8 ? ahead : Ahead());
-      panel += 2;
-    } else {
-      multiply<kI, 1>(left, right, panel_size, rows, stride, target, panel == i / 8 ? ahead : Ahead());
-      panel += 1;
-    }
+/// As multiply(), with `count` other columns, or one more, which is 0.
+template <bool kOwn, int kOthers = kMostOthers>
+HWY_INLINE void multiply_some(int count, const double* z, std::int64_t rows, std::int64_t stride, std::int64_t first,
+                              std::int64_t other, double* sums, Ahead& ahead) {
+  if constexpr (kOthers > 0) {
+    if (count <= kOthers - 2)
+      return multiply_some<kOwn, kOthers - 2>(count, z, rows, stride, first, other, sums, ahead);
   }
+  multiply<kOwn, kOthers>(z, rows, stride, first, other, sums, ahead);
 }
 
 template <class T>
 void AddGram(const T* x, const double* targets, const double* weights, std::int64_t rows, const GramShape& shape,
              const double* shift, double* sums, GramScratch& scratch) {
-  constexpr int kMostPanels = HWY_TARGET <= HWY_AVX3 ? 3 : 1;
-  constexpr int kI = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
-  const std::int64_t panels = shape.stride() / 8;
-  constexpr std::int64_t kPanelSize = kRows * 8;
-  double* packed = scratch.take(panels * kPanelSize + kRows);
-  double* factors = packed + panels * kPanelSize;
-  for (std::int64_t first = 0; first < rows; first += kRows) {
-    const std::int64_t some = std::min(kRows, rows - first);
+  const std::int64_t stride = shape.stride(), width = shape.width();
+  double* z = scratch.take(kRows * stride + kRows);
+  double* factors = z + kRows * stride;
+  std::fill_n(z, kRows * stride, 0.0);
+  for (std::int64_t row = 0; row < kRows; ++row) z[row * stride + width - 1] = 1;
+  for (std::int64_t start = 0; start < rows; start += kRows) {
+    const std::int64_t some = std::min(kRows, rows - start);
     if (weights != nullptr) {
-      for (std::int64_t row = 0; row < some; ++row) factors[row] = std::sqrt(weights[first + row]);
+      for (std::int64_t row = 0; row < some; ++row) factors[row] = std::sqrt(weights[start + row]);
     }
-    for (std::int64_t panel = 0; panel < panels; ++panel) {
-      pack(x + first * shape.columns, targets + first * shape.targets, weights == nullptr ? nullptr : factors, some,
-           shape, shift, panel, packed + panel * kPanelSize);
+    make_ready(x + start * shape.columns, targets + start * shape.targets, weights == nullptr ? nullptr : factors, some,
+               shape, shift, z);
+    Ahead ahead(x + std::min(start + kRows, rows) * shape.columns,
+                x + std::min(start + 2 * kRows, rows) * shape.columns);
+    for (std::int64_t first = 0; first < width; first += kLanes) {
+      std::int64_t other = first + kLanes;
+      const auto count = [&] { return static_cast<int>(std::clamp<std::int64_t>(width - other, 0, kMostOthers)); };
+      multiply_some<true>(count(), z, some, stride, first, other, sums, ahead);
+      for (other += kMostOthers; other < width; other += kMostOthers)
+        multiply_some<false>(count(), z, some, stride, first, other, sums, ahead);
     }
-    const bool more = first + 2 * kRows <= rows;
-    const Ahead ahead = more ? Ahead{reinterpret_cast<const char*>(x + (first + kRows) * shape.columns),
-                                     shape.columns * static_cast<std::int64_t>(sizeof(T))}
-                             : Ahead();
-    std::int64_t i = 0;
-    for (; i + kI <= shape.width(); i += kI)
-      multiply_rows<kI, kMostPanels>(packed, kPanelSize, some, shape, i, sums, i == 0 ? ahead : Ahead());
-    for (; i + 2 <= shape.width(); i += 2)
-      multiply_rows<2, kMostPanels>(packed, kPanelSize, some, shape, i, sums, i == 0 ? ahead : Ahead());
-    for (; i < shape.width(); ++i)
-      multiply_rows<1, kMostPanels>(packed, kPanelSize, some, shape, i, sums, i == 0 ? ahead : Ahead());
   }
 }
 

@@ -36,7 +36,7 @@ class GramScratch {
   std::int64_t doubles_ = 0;
 };
 
-/// Adds weight · z · zᵀ of `rows` rows to `sums`, [stride, stride]: of the entries (i, j) with i <= j, others may be
+/// Adds weight · z · zᵀ of `rows` rows to `sums`, [stride, stride]: of the entries (i, j) with i >= j, others may be
 /// anything. `shift` has columns + targets values, `targets` are [rows, targets], `weights` may be null: all 1.
 template <class T>
 void add_gram(const T* x, const double* targets, const double* weights, std::int64_t rows, const GramShape& shape,

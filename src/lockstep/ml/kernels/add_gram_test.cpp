@@ -40,23 +40,23 @@ struct Case {
     double* all = memory.take(shape.size());
     std::fill_n(all, shape.size(), 1.0);  // they are added to
     add_gram(x.data(), targets.data(), weighted ? weights.data() : nullptr, rows, shape, shift.data(), all, scratch);
-    std::vector<double> upper;
+    std::vector<double> lower;
     for (std::int64_t i = 0; i < shape.width(); ++i) {
-      for (std::int64_t j = i; j < shape.width(); ++j) upper.push_back(all[i * shape.stride() + j]);
+      for (std::int64_t j = 0; j <= i; ++j) lower.push_back(all[i * shape.stride() + j]);
     }
-    return upper;
+    return lower;
   }
 };
 
 template <class T>
 void expect_products() {
   for (const GramShape shape : {GramShape{1, 0}, {3, 1}, {7, 0}, {8, 2}, {20, 1}, {31, 3}, {64, 0}}) {
-    for (const std::int64_t rows : {1, 127, 128, 300}) {
+    for (const std::int64_t rows : {1, 63, 64, 300}) {
       for (const bool weighted : {false, true}) {
         const Case<T> data(rows, shape, weighted, 0.5);
         std::vector<double> expected;
         for (std::int64_t i = 0; i < shape.width(); ++i) {
-          for (std::int64_t j = i; j < shape.width(); ++j) {
+          for (std::int64_t j = 0; j <= i; ++j) {
             double sum = 1;
             for (std::int64_t row = 0; row < rows; ++row) {
               sum += (weighted ? data.weights[static_cast<std::size_t>(row)] : 1) * data.z(row, i) * data.z(row, j);

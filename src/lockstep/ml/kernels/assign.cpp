@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lockstep/ml/kernels/assign.cpp"
@@ -17,139 +18,142 @@ namespace lockstep::ml::HWY_NAMESPACE {
 // Rows that are worked on together: a multiple of the rows of every tile below.
 constexpr std::int64_t kRows = 48;
 
-/// Vectors of a panel, and registers that hold scores while a row is read.
-template <class T>
-using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
-template <class T>
-constexpr std::size_t kPanelVectors = 64 / sizeof(T) / hn::MaxLanes(Tag<T>());
-constexpr std::size_t kRegisters = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
+/// Vectors of kBytes, or as many as the processor has.
+template <class T, int kBytes>
+using Tag = hn::CappedTag<T, kBytes / sizeof(T)>;
+template <class T, int kBytes>
+constexpr int kTagLanes = static_cast<int>(hn::MaxLanes(Tag<T, kBytes>()));
+/// In a panel of centroids.
+template <class T, int kBytes>
+constexpr int kPanelVectors = 64 / static_cast<int>(sizeof(T)) / kTagLanes<T, kBytes>;
+/// Whose scores are computed at once: those of one panel, or more.
+template <class T, int kBytes>
+constexpr int kMostVectors = std::max(4, kPanelVectors<T, kBytes>);
+// That hold scores while a row is read.
+constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 
-/// The best centroid of each lane of a panel so far, row by row.
-template <class T>
+/// The highest scores so far of each row, lane by lane, and the vectors of centroids that they are of.
+template <class T, int kBytes>
 struct Best {
-  static constexpr std::size_t kWidth = 64 / sizeof(T);
   using Index = hwy::MakeSigned<T>;
-  HWY_ALIGN std::array<T, kRows * kWidth> score;
-  HWY_ALIGN std::array<Index, kRows * kWidth> panel;
+  HWY_ALIGN std::array<T, kRows * kTagLanes<T, kBytes>> score;
+  HWY_ALIGN std::array<Index, kRows * kTagLanes<T, kBytes>> vector;
 };
 
-/// The scores of kTile rows with kPanels neighbouring panels, in registers from the first column to the last.
-template <std::size_t kTile, std::size_t kPanels, class T>
-HWY_INLINE void score_tile(const T* HWY_RESTRICT x, std::int64_t columns, const CentroidPanels<T>& centroids,
-                           std::int64_t panel, T* HWY_RESTRICT best_score,
-                           typename Best<T>::Index* HWY_RESTRICT best_panel) {
-  const Tag<T> tag;
-  const hn::RebindToSigned<Tag<T>> index_tag;
-  using Vector = hn::Vec<Tag<T>>;
-  constexpr std::size_t kEach = kPanelVectors<T>;
-  constexpr std::size_t kTagLanes = hn::MaxLanes(Tag<T>());
-  constexpr std::size_t kWidth = 64 / sizeof(T);
-
-  Vector scores[kTile][kPanels * kEach];
-  const T* offsets = centroids.offsets() + panel * static_cast<std::int64_t>(kWidth);
-  for (std::size_t v = 0; v < kPanels * kEach; ++v) {
-    const auto offset = hn::Load(tag, offsets + v * kTagLanes);
-    for (std::size_t row = 0; row < kTile; ++row) scores[row][v] = offset;
+/// Where the highest score of all lanes is; of equal ones the first. No branch depends on where.
+template <class T, int kBytes>
+HWY_INLINE std::int32_t place_of_best(hn::Vec<Tag<T, kBytes>> score, const hwy::MakeSigned<T>* vector) {
+  const Tag<T, kBytes> tag;
+  const auto top = hn::MaxOfLanes(tag, score);
+  const auto is_top = hn::Eq(score, top);
+  if (HWY_LIKELY(hn::CountTrue(tag, is_top) == 1)) {
+    const auto lane = hn::FindFirstTrue(tag, is_top);
+    return static_cast<std::int32_t>(vector[lane] * kTagLanes<T, kBytes> + lane);
   }
-  const T* values = centroids.panel(panel);
-  const std::int64_t next_panel = columns * static_cast<std::int64_t>(kWidth);
+  // Equally near ones in several lanes; or none, of a row that is not finite: the sums it is added to will tell.
+  std::int32_t place = std::numeric_limits<std::int32_t>::max();
+  HWY_ALIGN T scores[kTagLanes<T, kBytes>];
+  hn::Store(score, tag, scores);
+  for (int lane = 0; lane < kTagLanes<T, kBytes>; ++lane) {
+    if (scores[lane] == hn::GetLane(top))
+      place = std::min(place, static_cast<std::int32_t>(vector[lane] * kTagLanes<T, kBytes> + lane));
+  }
+  return place == std::numeric_limits<std::int32_t>::max() ? 0 : place;
+}
+
+/// A part of the centroids that fits into registers: so many panels and vectors come before it.
+struct Part {
+  std::int64_t panel, vector;
+  bool first, last;
+};
+
+/// The scores of kTile rows with the centroids of neighbouring vectors, in registers from the first column to the last.
+/// After the last part the labels are known.
+template <int kTile, int kVectorsOfRow, int kBytes, class T>
+HWY_INLINE void score_tile(const T* HWY_RESTRICT x, std::int64_t columns, const CentroidPanels<T>& centroids, Part part,
+                           T* HWY_RESTRICT best_score, typename Best<T, kBytes>::Index* HWY_RESTRICT best_vector,
+                           std::int32_t* HWY_RESTRICT labels) {
+  const Tag<T, kBytes> tag;
+  const hn::RebindToSigned<Tag<T, kBytes>> index_tag;
+  constexpr int kWidth = CentroidPanels<T>::kWidth;
+  const auto place_of = [&](int vector) {
+    return (vector / kPanelVectors<T, kBytes>)*columns * kWidth +
+           vector % kPanelVectors<T, kBytes> * kTagLanes<T, kBytes>;
+  };
+
+  hn::Vec<Tag<T, kBytes>> scores[kTile][kVectorsOfRow];
+  const T* offsets = centroids.offsets() + part.panel * kWidth;
+  for (int row = 0; row < kTile; ++row) {
+    for (int v = 0; v < kVectorsOfRow; ++v) scores[row][v] = hn::Load(tag, offsets + v * kTagLanes<T, kBytes>);
+  }
+  const T* values = centroids.panel(part.panel);
   for (std::int64_t column = 0; column < columns; ++column, values += kWidth) {
-    Vector c[kPanels * kEach];
-    for (std::size_t p = 0; p < kPanels; ++p) {
-      for (std::size_t v = 0; v < kEach; ++v) {
-        c[p * kEach + v] = hn::Load(tag, values + static_cast<std::int64_t>(p) * next_panel + v * kTagLanes);
-      }
-    }
-    for (std::size_t row = 0; row < kTile; ++row) {
-      const auto value = hn::Set(tag, x[static_cast<std::int64_t>(row) * columns + column]);
-      for (std::size_t v = 0; v < kPanels * kEach; ++v) scores[row][v] = hn::MulAdd(value, c[v], scores[row][v]);
+    hn::Vec<Tag<T, kBytes>> c[kVectorsOfRow];
+    for (int v = 0; v < kVectorsOfRow; ++v) c[v] = hn::Load(tag, values + place_of(v));
+    for (int row = 0; row < kTile; ++row) {
+      const auto value = hn::Set(tag, x[row * columns + column]);
+      for (int v = 0; v < kVectorsOfRow; ++v) scores[row][v] = hn::MulAdd(value, c[v], scores[row][v]);
     }
   }
-  for (std::size_t row = 0; row < kTile; ++row) {
-    for (std::size_t v = 0; v < kEach; ++v) {
-      T* score = best_score + row * kWidth + v * kTagLanes;
-      auto* number = best_panel + row * kWidth + v * kTagLanes;
-      auto best = hn::Load(tag, score);
-      auto best_number = hn::Load(index_tag, number);
-      for (std::size_t p = 0; p < kPanels; ++p) {
-        const auto better = hn::Gt(scores[row][p * kEach + v], best);
-        best = hn::IfThenElse(better, scores[row][p * kEach + v], best);
-        best_number = hn::IfThenElse(
-            hn::RebindMask(index_tag, better),
-            hn::Set(index_tag, static_cast<typename Best<T>::Index>(panel + static_cast<std::int64_t>(p))),
-            best_number);
-      }
-      hn::Store(best, tag, score);
-      hn::Store(best_number, index_tag, number);
+  for (int row = 0; row < kTile; ++row) {
+    T* to = best_score + row * kTagLanes<T, kBytes>;
+    auto* vector_to = best_vector + row * kTagLanes<T, kBytes>;
+    auto best = part.first ? scores[row][0] : hn::Load(tag, to);
+    auto vector = part.first ? hn::Zero(index_tag) : hn::Load(index_tag, vector_to);
+    for (int v = part.first ? 1 : 0; v < kVectorsOfRow; ++v) {
+      const auto better = hn::Gt(scores[row][v], best);
+      best = hn::IfThenElse(better, scores[row][v], best);
+      vector =
+          hn::IfThenElse(hn::RebindMask(index_tag, better),
+                         hn::Set(index_tag, static_cast<typename Best<T, kBytes>::Index>(part.vector + v)), vector);
     }
-  }
-}
-
-/// All of kRows rows (or the `rows` that are left) with kPanels panels.
-template <std::size_t kPanels, class T>
-HWY_INLINE void score_rows(const T* x, std::int64_t rows, std::int64_t columns, const CentroidPanels<T>& centroids,
-                           std::int64_t panel, Best<T>& best) {
-  constexpr std::size_t kWidth = 64 / sizeof(T);
-  constexpr std::size_t kTile = std::clamp<std::size_t>(kRegisters / (kPanels * kPanelVectors<T>), 1, 16);
-  static_assert(kRows % kTile == 0);
-  std::int64_t row = 0;
-  for (; row + static_cast<std::int64_t>(kTile) <= rows; row += kTile) {
-    score_tile<kTile, kPanels>(x + row * columns, columns, centroids, panel, best.score.data() + row * kWidth,
-                               best.panel.data() + row * kWidth);
-  }
-  for (; row < rows; ++row) {
-    score_tile<1, kPanels>(x + row * columns, columns, centroids, panel, best.score.data() + row * kWidth,
-                           best.panel.data() + row * kWidth);
-  }
-}
-
-template <class T>
-HWY_INLINE void score_panels(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, Best<T>& best) {
-  best.score.fill(-std::numeric_limits<T>::infinity());
-  best.panel.fill(0);
-  constexpr std::int64_t kAtOnce = kRegisters >= 24 * kPanelVectors<T> ? 4 : kPanelVectors<T> <= 2 ? 2 : 1;
-  std::int64_t panel = 0;
-  while (panel < centroids.panels()) {
-    const std::int64_t left = centroids.panels() - panel;
-    const std::int64_t columns = centroids.columns();
-    if (kAtOnce >= 4 && left >= 4) {
-      score_rows<kAtOnce >= 4 ? 4 : 1>(x, rows, columns, centroids, panel, best);
-      panel += 4;
-    } else if (kAtOnce >= 3 && left == 3) {
-      score_rows<kAtOnce >= 3 ? 3 : 1>(x, rows, columns, centroids, panel, best);
-      panel += 3;
-    } else if (kAtOnce >= 2 && left >= 2) {
-      score_rows<kAtOnce >= 2 ? 2 : 1>(x, rows, columns, centroids, panel, best);
-      panel += 2;
+    hn::Store(vector, index_tag, vector_to);
+    if (part.last) {
+      labels[row] = place_of_best<T, kBytes>(best, vector_to);
     } else {
-      score_rows<1>(x, rows, columns, centroids, panel, best);
-      panel += 1;
+      hn::Store(best, tag, to);
     }
   }
 }
 
-/// Of the best of each lane the best of all; of equal ones that with the lowest number.
-template <class T>
-HWY_INLINE std::int32_t best_of_lanes(const T* score, const typename Best<T>::Index* panel) {
-  const Tag<T> tag;
-  const hn::RebindToSigned<Tag<T>> index_tag;
-  constexpr std::size_t kTagLanes = hn::MaxLanes(Tag<T>());
-  constexpr std::size_t kWidth = 64 / sizeof(T);
-  constexpr int kShift = kWidth == 16 ? 4 : 3;
-  using Index = typename Best<T>::Index;
-  auto top = hn::Load(tag, score);
-  for (std::size_t v = 1; v < kPanelVectors<T>; ++v) top = hn::Max(top, hn::Load(tag, score + v * kTagLanes));
-  top = hn::MaxOfLanes(tag, top);
-  auto number = hn::Set(index_tag, std::numeric_limits<Index>::max());
-  for (std::size_t v = 0; v < kPanelVectors<T>; ++v) {
-    const auto is_top = hn::RebindMask(index_tag, hn::Eq(hn::Load(tag, score + v * kTagLanes), top));
-    const auto numbers = hn::Add(hn::ShiftLeft<kShift>(hn::Load(index_tag, panel + v * kTagLanes)),
-                                 hn::Iota(index_tag, static_cast<Index>(v * kTagLanes)));
-    number = hn::IfThenElse(is_top, hn::Min(number, numbers), number);
+/// All of kRows rows (or the `rows` that are left) with so many vectors of centroids.
+template <int kVectorsOfRow, int kBytes, class T>
+HWY_INLINE void score_rows(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, Part part,
+                           Best<T, kBytes>& best, std::int32_t* labels) {
+  constexpr int kTile = std::clamp(kRegisters / kVectorsOfRow, 1, 16);
+  static_assert(kRows % kTile == 0);
+  const std::int64_t columns = centroids.columns();
+  const auto score = [&]<int kRowsAtOnce>(std::integral_constant<int, kRowsAtOnce>, std::int64_t row) HWY_ATTR {
+    score_tile<kRowsAtOnce, kVectorsOfRow, kBytes>(x + row * columns, columns, centroids, part,
+                                                   best.score.data() + row * kTagLanes<T, kBytes>,
+                                                   best.vector.data() + row * kTagLanes<T, kBytes>, labels + row);
+  };
+  std::int64_t row = 0;
+  for (; row + kTile <= rows; row += kTile) score(std::integral_constant<int, kTile>(), row);
+  for (; row < rows; ++row) score(std::integral_constant<int, 1>(), row);
+}
+
+/// As score_rows() with `vectors` vectors, of which there are at most kVectorsOfRow.
+template <int kVectorsOfRow, int kBytes, class T>
+HWY_INLINE void score_some(std::int64_t vectors, const T* x, std::int64_t rows, const CentroidPanels<T>& centroids,
+                           Part part, Best<T, kBytes>& best, std::int32_t* labels) {
+  if constexpr (kVectorsOfRow > 1) {
+    if (vectors < kVectorsOfRow) return score_some<kVectorsOfRow - 1>(vectors, x, rows, centroids, part, best, labels);
   }
-  // A row that is not finite is like none; the sums it is added to will tell.
-  const auto found = hn::GetLane(hn::MinOfLanes(index_tag, number));
-  return found == std::numeric_limits<Index>::max() ? 0 : static_cast<std::int32_t>(found);
+  score_rows<kVectorsOfRow>(x, rows, centroids, part, best, labels);
+}
+
+/// The nearest centroid of each of up to kRows rows.
+template <class T, int kBytes>
+HWY_INLINE void find_nearest(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, Best<T, kBytes>& best,
+                             std::int32_t* labels) {
+  constexpr int kVectorsAtOnce = kMostVectors<T, kBytes>;
+  static_assert(kVectorsAtOnce % kPanelVectors<T, kBytes> == 0);
+  const std::int64_t vectors = (centroids.count() + kTagLanes<T, kBytes> - 1) / kTagLanes<T, kBytes>;
+  for (std::int64_t first = 0; first < vectors; first += kVectorsAtOnce) {
+    const Part part{first / kPanelVectors<T, kBytes>, first, first == 0, first + kVectorsAtOnce >= vectors};
+    score_some<kVectorsAtOnce>(vectors - first, x, rows, centroids, part, best, labels);
+  }
 }
 
 template <bool kWeighted, class T>
@@ -169,23 +173,20 @@ HWY_INLINE void add_row(const T* HWY_RESTRICT x, std::int64_t columns, double we
   }
 }
 
-template <class T>
-std::int64_t Assign(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, const double* weights,
-                    std::int32_t* labels, ClusterSums sums) {
-  constexpr std::size_t kWidth = 64 / sizeof(T);
+template <int kBytes, class T>
+HWY_INLINE std::int64_t assign_with(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids,
+                                    const double* weights, std::int32_t* labels, ClusterSums sums) {
   const std::int64_t columns = centroids.columns();
   const std::int64_t stride = padded(columns);
-  Best<T> best;
+  Best<T, kBytes> best;
   std::int64_t changed = 0;
   for (std::int64_t first = 0; first < rows; first += kRows) {
     const std::int64_t some = std::min(kRows, rows - first);
     const T* here = x + first * columns;
-    score_panels(here, some, centroids, best);
-    for (std::int64_t row = 0; row < some; ++row) {
-      const std::int32_t label = best_of_lanes<T>(best.score.data() + row * kWidth, best.panel.data() + row * kWidth);
-      changed += labels[first + row] != label;
-      labels[first + row] = label;
-    }
+    std::array<std::int32_t, kRows> before;
+    std::copy_n(labels + first, some, before.begin());
+    find_nearest(here, some, centroids, best, labels + first);
+    for (std::int64_t row = 0; row < some; ++row) changed += labels[first + row] != before[row];
     if (sums.sums == nullptr) continue;
     for (std::int64_t row = 0; row < some; ++row) {
       const std::int32_t label = labels[first + row];
@@ -199,6 +200,20 @@ std::int64_t Assign(const T* x, std::int64_t rows, const CentroidPanels<T>& cent
     }
   }
   return changed;
+}
+
+template <class T>
+std::int64_t Assign(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, const double* weights,
+                    std::int32_t* labels, ClusterSums sums) {
+#if HWY_TARGET <= HWY_AVX3
+  // Few centroids fill shorter vectors better.
+  const auto lanes_in = [&](std::int64_t bytes) {
+    const auto lanes = bytes / static_cast<std::int64_t>(sizeof(T));
+    return (centroids.count() + lanes - 1) / lanes * lanes;
+  };
+  if (lanes_in(32) < lanes_in(64)) return assign_with<32>(x, rows, centroids, weights, labels, sums);
+#endif
+  return assign_with<64>(x, rows, centroids, weights, labels, sums);
 }
 
 /// Eight lanes of doubles on every processor, so that the sum over them is the same.
