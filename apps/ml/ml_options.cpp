@@ -8,6 +8,7 @@
 #include "lockstep/comm/world.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/paths.h"
+#include "lockstep/core/text.h"
 #include "train/mpirun_child.h"
 
 namespace lockstep::apps {
@@ -19,6 +20,13 @@ void MlOptions::add_to(CLI::App& command, bool needs_source) {
       ->delimiter(',');
   command.add_option("--exclude", choice.exclude, "Fields to leave out")->delimiter(',');
   command.add_option("--weights", choice.weights, "Field that holds the weight of each row");
+  command.add_option("--onehot", choice.onehot, "Fields of which each value becomes a column of 0 and 1")
+      ->delimiter(',');
+  command.add_option("--ordinal", choice.ordinal, "Fields whose values are numbered in their order")->delimiter(',');
+  command.add_option(
+      "--memory", memory,
+      "Rows of a rank beyond so many bytes are read anew in each pass, e.g. 4GiB; by default half of its "
+      "share of the host's memory");
   command.add_option("--type", choice.type, "float32 or float64; by default that of the data")
       ->check(CLI::IsMember({"float32", "float64"}));
   command.add_option("-n,--ranks", launch.ranks, "Number of ranks; by default 1, with --hosts all their slots");
@@ -45,7 +53,10 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
 }
 
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world) {
-  return ml::read_table(world, options.from.source, options.from.open, options.choice, at::get_num_threads());
+  return ml::read_table(world, options.from.source, options.from.open,
+                        {.choice = options.choice,
+                         .threads = at::get_num_threads(),
+                         .memory_bytes = options.memory.empty() ? 0 : parse_bytes(options.memory)});
 }
 
 }  // namespace lockstep::apps

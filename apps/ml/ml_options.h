@@ -21,6 +21,7 @@ struct MlOptions {
   SourceOptions from;
   ml::ColumnChoice choice;
   comm::LaunchOptions launch;
+  std::string memory;  // "4GiB"
   std::string output;
   bool json = false;
 

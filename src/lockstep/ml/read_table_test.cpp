@@ -1,0 +1,130 @@
+#include "lockstep/ml/read_table.h"
+
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/comm/on_ranks.h"
+#include "lockstep/core/testing.h"
+#include "lockstep/ml/algorithms/kmeans.h"
+#include "lockstep/ml/algorithms/linear_regression.h"
+
+namespace lockstep::ml {
+namespace {
+
+using comm::Communicator;
+using comm::testing::on_ranks;
+using Names = std::vector<std::string>;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// All rows of a table that one rank has.
+at::Tensor values_of(const Table& table) {
+  at::Tensor scratch;
+  const Block block = table.block(0, scratch);
+  return at::tensor(at::ArrayRef<double>(block.x<double>(), static_cast<std::size_t>(block.rows * table.columns())))
+      .view({block.rows, table.columns()});
+}
+
+std::vector<double> targets_of(const Table& table) {
+  at::Tensor scratch;
+  const Block block = table.block(0, scratch);
+  return {block.targets, block.targets + block.rows * table.targets()};
+}
+
+class ReadTable : public ::testing::Test {
+ protected:
+  std::unique_ptr<Table> read(Communicator& group, const ReadOptions& options) const {
+    return read_table(group, folder_ / "table.csv", {}, options);
+  }
+  void write(const std::string& text) const { folder_.write("table.csv", text); }
+
+  const test::TemporaryFolder folder_;
+};
+
+TEST_F(ReadTable, MakesAColumnOfEachText) {
+  write("size,city,price\n1,Ulm,10\n2,Bonn,20\n3,,30\n4,Ulm,40\n");
+  on_ranks({1}, [&](Communicator& group) {
+    const auto table = read(group, {.choice = {.targets = {"price"}, .onehot = {"city"}}});
+    EXPECT_EQ(table->names(), (Names{"size", "city=", "city=Bonn", "city=Ulm"}));
+    const auto expected = at::tensor({1., 0., 0., 1., 2., 0., 1., 0., 3., 1., 0., 0., 4., 0., 0., 1.});
+    EXPECT_TRUE(at::equal(values_of(*table), expected.to(at::kDouble).view({4, 4})));
+    EXPECT_EQ(targets_of(*table), (std::vector<double>{10, 20, 30, 40}));
+  });
+}
+
+TEST_F(ReadTable, NumbersTextsAndNumbersInTheirOrder) {
+  write("grade,month\nlow,3\nhigh,12\nmid,3\n");
+  on_ranks({1}, [&](Communicator& group) {
+    const auto table = read(group, {.choice = {.onehot = {"month"}, .ordinal = {"grade"}}});
+    EXPECT_EQ(table->names(), (Names{"grade", "month=12", "month=3"}));
+    const auto expected = at::tensor({1., 0., 1., 0., 1., 0., 2., 0., 1.}).to(at::kDouble).view({3, 3});
+    EXPECT_TRUE(at::equal(values_of(*table), expected));
+  });
+}
+
+TEST_F(ReadTable, TakesATextAsTarget) {
+  write("x,kind\n1,b\n2,a\n3,c\n4,a\n");
+  on_ranks({1}, [&](Communicator& group) {
+    const auto table = read(group, {.choice = {.targets = {"kind"}}});
+    EXPECT_EQ(targets_of(*table), (std::vector<double>{1, 0, 2, 0}));
+    EXPECT_EQ(table->value_names(), (Names{"a", "b", "c"}));
+  });
+}
+
+TEST_F(ReadTable, FindsTheTextsOfAllRanks) {
+  std::string text = "x,word\n";
+  for (int i = 0; i < 10'000; ++i) text += fmt::format("{},w{}\n", i, i / 100);
+  write(text);
+  on_ranks({3}, [&](Communicator& group) {
+    const auto table = read(group, {.choice = {.onehot = {"word"}}});
+    EXPECT_EQ(table->columns(), 101);
+    EXPECT_EQ(table->names()[1], "word=w0");
+    EXPECT_EQ(table->names()[100], "word=w99");
+  });
+}
+
+TEST_F(ReadTable, OfMoreThanFitsIntoMemoryGivesTheSameBits) {
+  std::string text = "a,b,word,y,w\n";
+  for (int i = 0; i < 20'000; ++i)
+    text += fmt::format("{},{},{},{},{}\n", i % 97, i % 31 * 0.25, "pqr"[i % 3], i % 13, i % 4);
+  write(text);
+  const ColumnChoice choice{.targets = {"y"}, .weights = "w", .onehot = {"word"}};
+  at::Tensor coef, centers;
+  for (const std::int64_t memory : {std::int64_t{1} << 30, std::int64_t{1000}}) {
+    for (const int ranks : {1, 2}) {
+      on_ranks({ranks}, [&](Communicator& group) {
+        const auto table = read(group, {.choice = choice, .threads = 2, .memory_bytes = memory});
+        LinearRegression regression;
+        regression.fit(*table);
+        KMeans kmeans({.n_clusters = 4, .max_iter = 5});
+        kmeans.fit(*table);
+        if (group.rank() == 0 && !coef.defined()) {
+          coef = regression.model().coef;
+          centers = kmeans.cluster_centers();
+        }
+        EXPECT_TRUE(at::equal(regression.model().coef, coef));
+        EXPECT_TRUE(at::equal(kmeans.cluster_centers(), centers));
+      });
+    }
+  }
+}
+
+TEST_F(ReadTable, NamesWhatCannotBeRead) {
+  write("a,city\n1,Ulm\n2,Bonn\n");
+  on_ranks({2}, [&](Communicator& group) {
+    EXPECT_TRUE(has(test::message_of([&] { read(group, {}); }), "--onehot city or --ordinal city"));
+    EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.onehot = {"town"}}}); }), "'town'"));
+  });
+  const auto set = data::open(folder_ / "table.csv");
+  const RowLayout layout(set->schema(), {.onehot = {"city"}}, {{"city", {"Bonn"}}});
+  EXPECT_TRUE(has(test::message_of([&] { read_rows(*set, 0, 2, layout, 1); }, Fault::Data),
+                  "'city' is 'Ulm', which is none of the 1 values that the model knows"));
+  EXPECT_EQ(fields_of({"a", "city=Bonn", "x[0]", "x[1]"}, {{"city", {"Bonn"}}}), (Names{"a", "city", "x"}));
+}
+
+}  // namespace
+}  // namespace lockstep::ml

@@ -1,0 +1,259 @@
+#include "lockstep/ml/row_layout.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/on_threads.h"
+#include "lockstep/data/number_text.h"
+
+namespace lockstep::ml {
+namespace {
+
+using data::Field;
+
+template <class From, class To>
+void convert(const std::byte* from, std::int64_t count, To* to) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, from + static_cast<std::size_t>(i) * sizeof(From), sizeof(From));
+    to[i] = static_cast<To>(value);
+  }
+}
+
+/// The values of a field as numbers of type To.
+template <class To>
+void read_numbers(const Field& field, const data::Value& value, To* to) {
+  const std::int64_t count = field.elements();
+  if (value.missing) {
+    std::fill_n(to, count, std::numeric_limits<To>::quiet_NaN());
+    return;
+  }
+  const std::byte* from = value.bytes.data();
+  switch (field.type) {
+    case at::kDouble: return convert<double>(from, count, to);
+    case at::kFloat: return convert<float>(from, count, to);
+    case at::kHalf: return convert<c10::Half>(from, count, to);
+    case at::kBFloat16: return convert<c10::BFloat16>(from, count, to);
+    case at::kLong: return convert<std::int64_t>(from, count, to);
+    case at::kInt: return convert<std::int32_t>(from, count, to);
+    case at::kShort: return convert<std::int16_t>(from, count, to);
+    case at::kChar: return convert<std::int8_t>(from, count, to);
+    case at::kByte:
+    case at::kBool: return convert<std::uint8_t>(from, count, to);
+    case at::kUInt16: return convert<std::uint16_t>(from, count, to);
+    case at::kUInt32: return convert<std::uint32_t>(from, count, to);
+    case at::kUInt64: return convert<std::uint64_t>(from, count, to);
+    default: fail(Fault::Usage, fmt::format("{} holds no numbers that a table could take", field.text()));
+  }
+}
+
+/// What is encoded: a text as it is, a number as it would be written. What is missing is the empty text.
+std::string_view text_of(const Field& field, const data::Value& value, std::string& scratch) {
+  if (value.missing) return {};
+  if (field.encoding == data::Encoding::Text)
+    return {reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()};
+  scratch.clear();
+  data::append_number(scratch, field.type, value.bytes.data());
+  return scratch;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_text(const data::Schema& schema, const std::string& name) {
+  return schema[data::place_of(schema, name)].encoding == data::Encoding::Text;
+}
+
+}  // namespace
+
+Categories find_categories(comm::Communicator& group, const data::Dataset& dataset, std::int64_t first,
+                           std::int64_t end, const ColumnChoice& choice, int threads) {
+  const data::Schema& schema = dataset.schema();
+  std::vector<std::string> fields = choice.onehot;
+  fields.insert(fields.end(), choice.ordinal.begin(), choice.ordinal.end());
+  for (const auto& target : choice.targets) {
+    if (is_text(schema, target)) fields.push_back(target);
+  }
+  if (fields.empty()) return {};
+  std::vector<std::size_t> places;
+  for (const auto& field : fields) places.push_back(data::place_of(schema, field));
+  using Texts = std::map<std::string, std::set<std::string, std::less<>>>;
+  std::vector<Texts> found(static_cast<std::size_t>(threads));
+  constexpr std::int64_t kAtOnce = 1024;
+  constexpr std::size_t kMost = 10'000;
+  on_threads(threads, end - first, kAtOnce, [&](std::int64_t begin, std::int64_t last, int thread) {
+    data::Sample sample;
+    std::string scratch;
+    for (std::int64_t row = begin; row < last; ++row) {
+      dataset.read(first + row, sample);
+      for (const std::size_t place : places) {
+        auto& texts = found[static_cast<std::size_t>(thread)][schema[place].name];
+        const auto text = text_of(schema[place], sample.values[place], scratch);
+        if (texts.size() <= kMost && texts.find(text) == texts.end()) texts.emplace(text);
+      }
+    }
+  });
+  Texts all;
+  for (Texts& some : found) {
+    for (auto& [field, texts] : some) all[field].merge(texts);
+  }
+  // As MessagePack, which takes bytes of any kind.
+  const auto packed = nlohmann::json::to_msgpack(nlohmann::json(all));
+  for (const std::string& bytes : group.gather_bytes(std::string(packed.begin(), packed.end()))) {
+    const auto theirs = nlohmann::json::from_msgpack(bytes);
+    for (const auto& [field, texts] : theirs.items()) {
+      for (const auto& text : texts) all[field].insert(text.get<std::string>());
+    }
+  }
+  Categories result;
+  for (const auto& field : fields) {
+    if (all[field].size() > kMost) {
+      fail(Fault::Usage, fmt::format("'{}' has more than {} different values: too many to be encoded; leave it out by "
+                                     "--exclude {}",
+                                     field, kMost, field));
+    }
+    result[field].assign(all[field].begin(), all[field].end());
+  }
+  return result;
+}
+
+std::int64_t RowLayout::Part::width() const noexcept {
+  switch (kind) {
+    case Kind::Ordinal: return 1;
+    case Kind::OneHot: return static_cast<std::int64_t>(categories.size());
+    case Kind::Numbers: break;
+  }
+  return field.elements();
+}
+
+void RowLayout::Part::name(std::vector<std::string>& names) const {
+  if (kind == Kind::OneHot) {
+    for (const auto& category : categories) names.push_back(fmt::format("{}={}", field.name, category));
+  } else if (kind == Kind::Ordinal || field.shape.empty()) {
+    names.push_back(field.name);
+  } else {
+    for (std::int64_t i = 0; i < width(); ++i) names.push_back(fmt::format("{}[{}]", field.name, i));
+  }
+}
+
+template <class T>
+void RowLayout::Part::read(const data::Value& value, T* to) const {
+  if (kind == Kind::Numbers) return read_numbers(field, value, to);
+  std::string scratch;
+  const auto text = text_of(field, value, scratch);
+  const auto found = std::lower_bound(categories.begin(), categories.end(), text);
+  if (found == categories.end() || *found != text) {
+    fail(Fault::Data, fmt::format("'{}' is '{}', which is none of the {} values that the model knows", field.name, text,
+                                  categories.size()));
+  }
+  const auto number = found - categories.begin();
+  if (kind == Kind::Ordinal) {
+    *to = static_cast<T>(number);
+  } else {
+    std::fill_n(to, width(), T{0});
+    to[number] = 1;
+  }
+}
+
+RowLayout::Part RowLayout::part_of(const data::Schema& schema, const std::string& name, Kind kind,
+                                   const Categories& categories) {
+  const std::size_t place = data::place_of(schema, name);
+  const Field& field = schema[place];
+  const bool text = field.encoding == data::Encoding::Text;
+  if (kind != Kind::Numbers) {
+    if (!text && !(field.fixed() && field.elements() == 1)) {
+      fail(Fault::Usage, fmt::format("{} cannot be encoded: that is for text and single numbers", field.text()));
+    }
+    return {place, field, kind, categories.at(name)};
+  }
+  if (!field.fixed()) {
+    const std::string remedy = text ? fmt::format("encode it by --onehot {0} or --ordinal {0}", name)
+                                    : std::string("name the columns by --columns");
+    fail(Fault::Usage, fmt::format("{} holds no numbers of one size: {}, or leave it out by --exclude {}", field.text(),
+                                   remedy, name));
+  }
+  return {place, field, kind};
+}
+
+RowLayout::RowLayout(const data::Schema& schema, const ColumnChoice& choice, const Categories& categories) {
+  const auto kind_of = [&](const std::string& name) {
+    if (contains(choice.onehot, name)) return Kind::OneHot;
+    return contains(choice.ordinal, name) ? Kind::Ordinal : Kind::Numbers;
+  };
+  for (const auto& name : choice.exclude) (void)data::place_of(schema, name);
+  for (const auto& name : choice.targets) {
+    targets_.push_back(part_of(schema, name, is_text(schema, name) ? Kind::Ordinal : Kind::Numbers, categories));
+  }
+  if (!choice.weights.empty()) weights_.push_back(part_of(schema, choice.weights, Kind::Numbers, {}));
+  for (const auto& name : choice.columns) columns_.push_back(part_of(schema, name, kind_of(name), categories));
+  if (choice.columns.empty()) {
+    for (const Field& field : schema) {
+      const bool taken = contains(choice.exclude, field.name) || contains(choice.targets, field.name);
+      const bool wanted = field.classes.empty() || kind_of(field.name) != Kind::Numbers;
+      if (!taken && field.name != choice.weights && wanted)
+        columns_.push_back(part_of(schema, field.name, kind_of(field.name), categories));
+    }
+  }
+  if (columns_.empty()) fail(Fault::Usage, "no column is left; name some by --columns");
+  for (const Part& part : columns_) part.name(names_);
+  for (const Part& part : targets_) part.name(target_names_);
+  if (!weights_.empty() && weights_[0].width() != 1) {
+    fail(Fault::Usage, fmt::format("{} is no weight: that is one number for each row", weights_[0].field.text()));
+  }
+  if (!choice.type.empty() && choice.type != "float32" && choice.type != "float64")
+    fail(Fault::Usage, fmt::format("type {}: it is float32 or float64", choice.type));
+  const bool small = std::all_of(columns_.begin(), columns_.end(), [](const Part& part) {
+    const auto type = part.field.type;
+    return part.kind == Kind::Numbers && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16);
+  });
+  type_ = choice.type == "float32" || (choice.type.empty() && small) ? at::kFloat : at::kDouble;
+}
+
+template <class T>
+void RowLayout::read_parts(const std::vector<Part>& parts, const data::Sample& sample, T* to) {
+  for (const Part& part : parts) {
+    part.read(sample.values[part.place], to);
+    to += part.width();
+  }
+}
+
+template <class T>
+void RowLayout::read(const data::Sample& sample, T* columns, double* targets, double* weight) const {
+  read_parts(columns_, sample, columns);
+  read_parts(targets_, sample, targets);
+  read_parts(weights_, sample, weight);
+}
+template void RowLayout::read(const data::Sample& sample, float* columns, double* targets, double* weight) const;
+template void RowLayout::read(const data::Sample& sample, double* columns, double* targets, double* weight) const;
+
+std::vector<std::string> RowLayout::value_names() const {
+  if (targets_.size() != 1) return {};
+  return targets_[0].kind == Kind::Numbers ? targets_[0].field.classes : targets_[0].categories;
+}
+
+std::vector<std::string> fields_of(const std::vector<std::string>& columns, const Categories& categories) {
+  std::vector<std::string> fields;
+  for (const auto& column : columns) {
+    const bool one_of_several = column.ends_with(']') && column.find('[') != std::string::npos;
+    std::string field = one_of_several ? column.substr(0, column.rfind('[')) : column;
+    for (const auto& [encoded, texts] : categories) {
+      const bool value = column.starts_with(encoded + "=") && contains(texts, column.substr(encoded.size() + 1));
+      if (value) field = encoded;
+    }
+    if (fields.empty() || fields.back() != field) fields.push_back(field);
+  }
+  return fields;
+}
+
+}  // namespace lockstep::ml
