@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cholesky_solve.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_cholesky_ex.h>
@@ -22,66 +23,90 @@ namespace lockstep::ml {
 at::Tensor LinearModel::predict(const at::Tensor& x) const { return x.to(at::kDouble).matmul(coef.t()) + intercept; }
 
 NormalEquations::NormalEquations(const Gram& gram, std::int64_t columns, bool fit_intercept)
-    : mean_(gram.mean), columns_(columns), fit_intercept_(fit_intercept) {
+    : weight_(gram.weight),
+      x_mean_(gram.mean.slice(0, 0, columns).unsqueeze(1)),
+      y_mean_(gram.mean.slice(0, columns)),
+      fit_intercept_(fit_intercept) {
   const OneThread same_bits;
-  const at::Tensor all = fit_intercept ? gram.centred : gram.centred + gram.weight * at::outer(gram.mean, gram.mean);
-  products_ = all.slice(0, 0, columns).slice(1, 0, columns);
-  with_targets_ = all.slice(0, 0, columns).slice(1, columns).contiguous();
+  products_ = gram.centred.slice(0, 0, columns).slice(1, 0, columns);
+  with_targets_ = gram.centred.slice(0, 0, columns).slice(1, columns).contiguous();
   // A column whose values differ by rounding alone is constant.
   constexpr double kRounding = 1e-14;
   const at::Tensor diagonal = products_.diagonal();
-  const at::Tensor size = gram.weight * mean_.slice(0, 0, columns).square();
-  const at::Tensor constant = diagonal.le(fit_intercept ? size * kRounding * kRounding : size * 0);
+  const at::Tensor constant = diagonal.le(weight_ * (x_mean_.squeeze(1) * kRounding).square());
   scale_ = at::where(constant, at::zeros({}, at::kDouble), diagonal.rsqrt());
   const at::Tensor scaled = products_ * at::outer(scale_, scale_);
   std::tie(values_, vectors_) = at::linalg_eigh(scaled);
   // Eigenvalues of dependent columns are rounding, which grows with their number.
   const double largest = values_[-1].item<double>();
   const double least = largest * static_cast<double>(columns) * 64 * std::numeric_limits<double>::epsilon();
-  const at::Tensor null = values_.le(least);
-  const std::int64_t nulls = null.sum().item<std::int64_t>();
-  if (nulls == 0) return;
-  const at::Tensor of_scaled = vectors_.slice(1, 0, nulls);
-  const at::Tensor unscaled = of_scaled * at::where(constant, at::ones_like(scale_), scale_).unsqueeze(1);
+  const std::int64_t nulls = values_.le(least).sum().item<std::int64_t>();
+  find_null_space(constant, nulls);
+}
+
+void NormalEquations::find_null_space(const at::Tensor& constant, std::int64_t nulls) {
+  const at::Tensor unscale = at::where(constant, at::ones_like(scale_), scale_).unsqueeze(1);
+  const at::Tensor unscaled = vectors_.slice(1, 0, nulls) * unscale;
   null_space_ = std::get<0>(at::linalg_qr(unscaled));
+  constexpr double kRounding = 1e-12;
+  const double mean = unscaled.t().matmul(x_mean_).norm().item<double>();
+  if (fit_intercept_ || mean <= kRounding * (unscale * x_mean_).norm().item<double>()) {
+    return find_undetermined(null_space_);
+  }
+  // Without an intercept the data say how much of this there must be; only the rest of the space is free.
+  const at::Tensor means = null_space_.t().matmul(x_mean_);
+  steady_ = null_space_.matmul(means);
+  const at::Tensor turned = std::get<0>(at::linalg_qr(at::cat({means, at::eye(nulls, means.options())}, 1)));
+  find_undetermined(null_space_.matmul(turned.slice(1, 1)));
+}
+
+void NormalEquations::find_undetermined(const at::Tensor& null_space) {
   constexpr double kPart = 1e-6;
-  const at::Tensor part = null_space_.square().sum(1).sqrt();
-  for (std::int64_t column = 0; column < columns; ++column) {
+  const at::Tensor part = null_space.square().sum(1).sqrt();
+  for (std::int64_t column = 0; column < part.size(0); ++column) {
     if (part[column].item<double>() > kPart) undetermined_.push_back(column);
   }
 }
 
-LinearModel NormalEquations::model_of(const at::Tensor& coef) const {
-  LinearModel model;
-  model.coef = coef.t().contiguous();
-  const at::Tensor x = mean_.slice(0, 0, columns_), y = mean_.slice(0, columns_);
-  model.intercept = fit_intercept_ ? y - model.coef.matmul(x) : at::zeros_like(y);
-  return model;
+at::Tensor NormalEquations::without_nulls(const at::Tensor& columns) const {
+  return columns - null_space_.matmul(null_space_.t().matmul(columns));
 }
 
-LinearModel NormalEquations::solve() const {
-  const OneThread same_bits;
-  const std::int64_t nulls = null_space_.defined() ? null_space_.size(1) : 0;
-  const at::Tensor vectors = vectors_.slice(1, nulls), values = values_.slice(0, nulls);
+/// (products + alpha)⁻¹ · right, which lies where the products do not vanish.
+at::Tensor NormalEquations::solved(const at::Tensor& right, double alpha) const {
+  const at::Tensor system =
+      alpha == 0 ? products_ : products_ + alpha * at::eye(products_.size(0), products_.options());
+  const at::Tensor factor = alpha == 0 ? at::Tensor() : std::get<0>(at::linalg_cholesky_ex(system));
+  const std::int64_t nulls = null_space_.size(1);
+  const at::Tensor vectors = vectors_.slice(1, nulls), values = values_.slice(0, nulls).unsqueeze(1);
   const at::Tensor scale = scale_.unsqueeze(1);
-  const auto solved = [&](const at::Tensor& right) {
-    return scale * vectors.matmul(vectors.t().matmul(scale * right) / values.unsqueeze(1));
+  const auto nearly = [&](const at::Tensor& side) {
+    return alpha == 0 ? scale * vectors.matmul(vectors.t().matmul(scale * side) / values)
+                      : at::cholesky_solve(side, factor);
   };
-  at::Tensor coef = solved(with_targets_);
+  const at::Tensor first = nearly(right);
   // Once more with what is left: an eigenvector is not as exact as the products are.
-  coef = coef + solved(with_targets_ - products_.matmul(coef));
-  if (nulls > 0) coef = coef - null_space_.matmul(null_space_.t().matmul(coef));
-  return model_of(coef);
+  return without_nulls(first + nearly(right - system.matmul(first)));
+}
+
+/// Of the coefficients with an intercept those without: the products that are not centred have weight · mean · meanᵀ
+/// more, which is one direction (Sherman and Morrison). Added to them a large mean would take their digits away.
+at::Tensor NormalEquations::through_origin(const at::Tensor& coef, double alpha) const {
+  const at::Tensor intercept = (y_mean_ - coef.t().matmul(x_mean_).squeeze(1)).unsqueeze(0);
+  if (steady_.defined() && alpha == 0) return coef + steady_.matmul(intercept / x_mean_.t().matmul(steady_));
+  at::Tensor way = solved(without_nulls(x_mean_), alpha);
+  if (steady_.defined()) way = way + steady_ / alpha;
+  return coef + way.matmul(weight_ * intercept / (1 + weight_ * x_mean_.t().matmul(way)));
 }
 
 LinearModel NormalEquations::solve(double alpha) const {
-  if (alpha == 0) return solve();
   const OneThread same_bits;
-  const at::Tensor system = products_ + alpha * at::eye(columns_, products_.options());
-  const at::Tensor factor = std::get<0>(at::linalg_cholesky_ex(system));
-  at::Tensor coef = at::cholesky_solve(with_targets_, factor);
-  coef = coef + at::cholesky_solve(with_targets_ - system.matmul(coef), factor);
-  return model_of(coef);
+  at::Tensor coef = solved(with_targets_, alpha);
+  if (!fit_intercept_) coef = through_origin(coef, alpha);
+  LinearModel model;
+  model.coef = coef.t().contiguous();
+  model.intercept = fit_intercept_ ? y_mean_ - model.coef.matmul(x_mean_).squeeze(1) : at::zeros_like(y_mean_);
+  return model;
 }
 
 }  // namespace lockstep::ml

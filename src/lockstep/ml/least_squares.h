@@ -25,25 +25,29 @@ struct LinearModel {
 /// Made once, it gives the coefficients for any penalty.
 class NormalEquations {
  public:
-  /// The first `columns` of the Gram are columns, the others targets. Without an intercept nothing is centred.
+  /// The first `columns` of the Gram are columns, the others targets.
   NormalEquations(const Gram& gram, std::int64_t columns, bool fit_intercept);
 
-  /// Least squares; where columns depend on each other, of all solutions the one of the least norm.
-  LinearModel solve() const;
-  /// Ridge regression: sum of squares + alpha · |coef|².
-  LinearModel solve(double alpha) const;
+  /// Least squares, and with alpha above 0 ridge regression: sum of squares + alpha · |coef|². Where columns depend on
+  /// each other, of all solutions the one of the least norm.
+  LinearModel solve(double alpha = 0) const;
   /// Columns that are constant, or depend on others, so that their coefficients are not determined: by number.
   const std::vector<std::int64_t>& undetermined() const noexcept { return undetermined_; }
 
  private:
-  LinearModel model_of(const at::Tensor& coef) const;
+  void find_null_space(const at::Tensor& constant, std::int64_t nulls);
+  void find_undetermined(const at::Tensor& null_space);
+  at::Tensor solved(const at::Tensor& right, double alpha) const;
+  at::Tensor through_origin(const at::Tensor& coef, double alpha) const;
+  at::Tensor without_nulls(const at::Tensor& columns) const;
 
-  at::Tensor mean_;
-  std::int64_t columns_;
+  double weight_;
+  at::Tensor x_mean_, y_mean_;
   bool fit_intercept_;
-  at::Tensor products_, with_targets_;   // [columns, columns], [columns, targets]
+  at::Tensor products_, with_targets_;   // centred: [columns, columns], [columns, targets]
   at::Tensor scale_, values_, vectors_;  // of scale · products · scale
   at::Tensor null_space_;                // [columns, n], orthonormal, of unscaled unknowns
+  at::Tensor steady_;                    // [columns, 1]: combines columns to a constant other than 0, if they can be
   std::vector<std::int64_t> undetermined_;
 };
 

@@ -62,6 +62,25 @@ TEST(LinearRegression, OfDependentColumnsHasTheLeastNorm) {
   });
 }
 
+TEST(LinearRegression, GoesThroughTheOriginFromFarColumns) {
+  auto x = blobs(5000, 6, 2, 1, 1e4);
+  x.select(1, 2).fill_(100);                 // explains what an intercept would
+  x.select(1, 5).copy_(x.select(1, 0) * 2);  // depends on another
+  const auto y = (x.select(1, 0) + x.select(1, 3) + blobs(5000, 1, 1, 9).select(1, 0)).unsqueeze(1);
+  with_table(2, {x, y}, [&](const Table& table) {
+    LinearRegression regression({.fit_intercept = false});
+    regression.fit(table);
+    EXPECT_LT(difference(regression.model(), by_definition(x, y, at::ones({5000}, at::kDouble), false)), 1e-9);
+    EXPECT_EQ(regression.undetermined(), (std::vector<std::string>{"column 0", "column 5"}));
+    // A penalty is as a row more for each column.
+    const auto penalised = at::cat({x, at::eye(6, at::kDouble) * 5}),
+               zeros = at::cat({y, at::zeros({6, 1}, at::kDouble)});
+    EXPECT_LT(difference(regression.path(table, {25})[0],
+                         by_definition(penalised, zeros, at::ones({5006}, at::kDouble), false)),
+              1e-9);
+  });
+}
+
 TEST(LinearRegression, RidgeSolvesThePenalisedEquations) {
   const auto x = blobs(5000, 5, 2, 1, 3), y = (x.select(1, 1) - 2 * x.select(1, 4)).unsqueeze(1) + blobs(5000, 1, 1, 3);
   const auto centred = x - x.mean(0);
