@@ -13,11 +13,12 @@
 namespace lockstep::apps {
 
 void add_bench(CLI::App& app);
+/// `words` are those of the whole command line, which ranks get again.
+void add_covariance(CLI::App& app, const std::vector<std::string>& words);
 void add_data(CLI::App& app);
 void add_doctor(CLI::App& app);
 /// The hidden command through which `launch --hosts` starts a program on each rank.
 inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
-/// `words` are those of the whole command line, which ranks get again.
 void add_kmeans(CLI::App& app, const std::vector<std::string>& words);
 void add_linreg(CLI::App& app, const std::vector<std::string>& words);
 /// `program` is what stands after "--"; it must live until the command line is parsed.

@@ -103,6 +103,7 @@ int run(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.footer(kExamples);
   add_bench(app);
+  add_covariance(app, arguments);
   add_data(app);
   add_doctor(app);
   add_kmeans(app, arguments);

@@ -1,4 +1,4 @@
-// `lockstep kmeans`, `linreg` and `predict`, as a user calls them.
+// `lockstep kmeans`, `linreg` and the other classical algorithms, as a user calls them.
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -113,6 +113,28 @@ TEST_F(MlCommands, LinregExplainsATarget) {
   EXPECT_EQ(occurrences(dependent.errors, "'a', 'same' are constant or depend on each other"), 1) << dependent.errors;
 }
 
+TEST_F(MlCommands, CovarianceShowsWhatVariesTogether) {
+  std::string table = "a,b,same\n";
+  for (int i = 0; i < 40; ++i) table += fmt::format("{},{},{}\n", i, i * i % 7, 2 * i + 1);
+  folder_.write("table.csv", table);
+  std::set<std::string> models;
+  for (const char* ranks : {"1", "2"}) {
+    const auto answer =
+        run({"covariance", *this / "table.csv", "--ddof", "1", "-n", ranks, "-o", *this / "model", "--json"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto report = json::parse(answer.output);
+    EXPECT_EQ(report["columns"], (std::vector<std::string>{"a", "b", "same"}));
+    EXPECT_NEAR(report["covariance"][0][0], 40 * 41 / 12.0, 1e-10);
+    EXPECT_NEAR(report["covariance"][0][2], 40 * 41 / 6.0, 1e-10);
+    EXPECT_NEAR(report["correlation"][2][0], 1, 1e-12);
+    models.insert(read_whole(*this / "model"));
+  }
+  EXPECT_EQ(models.size(), 1U);
+  EXPECT_TRUE(has(run({"covariance", *this / "table.csv"}).output, "1.0000  a, same\n"));
+  ASSERT_EQ(run({"predict", *this / "model", *this / "table.csv", "-o", *this / "far.csv"}).code, 0);
+  EXPECT_TRUE(has(read_whole(*this / "far.csv"), "mahalanobis\n"));
+}
+
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
@@ -128,6 +150,10 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"linreg", *this / "gap.csv", "--target", "c"}, "there is no field 'c'", 2},
       {{"linreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"linreg", *this / "gap.csv", "--target", "b", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"covariance", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"covariance", *this / "gap.csv", "--columns", "a", "--ddof", "3", "-n", "2", "-o", model},
+       "too few for ddof",
+       2},
       {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", model}, "gap.csv", 1},
   };
   for (const auto& [words, message, code] : cases) {

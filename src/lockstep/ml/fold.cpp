@@ -40,10 +40,18 @@ std::vector<TreeNode> cut(const std::vector<TreeNode>& nodes, std::int64_t block
   return result;
 }
 
+/// Of `size` doubles so many that the next ones begin on a boundary of 64 bytes.
+std::int64_t padded(std::int64_t size) { return (size + 7) / 8 * 8; }
+
+void combine(const Fold& what, double* left, const double* right) {
+  if (what.combine) return what.combine(left, right);
+  for (std::int64_t i = 0; i < what.size; ++i) left[i] += right[i];
+}
+
 class Folding {
  public:
   Folding(const Table& table, int threads, const Fold& what)
-      : table_(table), threads_(threads), what_(what), stride_((what.size + 7) / 8 * 8) {}
+      : table_(table), threads_(threads), what_(what), stride_(padded(what.size)) {}
 
   at::Tensor run() {
     const auto own = nodes_of(table_.plan(), table_.group().rank());
@@ -107,10 +115,7 @@ class Folding {
                });
   }
 
-  void combine(double* left, const double* right) const {
-    if (what_.combine) return what_.combine(left, right);
-    for (std::int64_t i = 0; i < what_.size; ++i) left[i] += right[i];
-  }
+  void combine(double* left, const double* right) const { ml::combine(what_, left, right); }
 
   /// Of `node`, from results of nodes below it, which come in order from `next` on.
   double* combined(TreeNode node, const std::vector<TreeNode>& known, const at::Tensor& results,
@@ -139,6 +144,36 @@ class Folding {
 }  // namespace
 
 at::Tensor fold(const Table& table, int threads, const Fold& what) { return Folding(table, threads, what).run(); }
+
+std::vector<at::Tensor> fold_all(const Table& table, int threads, const char* name, const std::vector<Fold>& whats) {
+  std::int64_t size = 0;
+  for (const Fold& what : whats) size += padded(what.size);
+  const at::Tensor all = fold(table, threads,
+                              {.name = name,
+                               .size = size,
+                               .leaf =
+                                   [&](const Block& block, std::int64_t number, double* partial, int thread) {
+                                     for (const Fold& what : whats) {
+                                       what.leaf(block, number, partial, thread);
+                                       partial += padded(what.size);
+                                     }
+                                   },
+                               .combine =
+                                   [&](double* left, const double* right) {
+                                     for (const Fold& what : whats) {
+                                       combine(what, left, right);
+                                       left += padded(what.size);
+                                       right += padded(what.size);
+                                     }
+                                   }});
+  std::vector<at::Tensor> results;
+  std::int64_t place = 0;
+  for (const Fold& what : whats) {
+    results.push_back(all.slice(0, place, place + what.size));
+    place += padded(what.size);
+  }
+  return results;
+}
 
 std::vector<double> of_all_blocks(
     const Table& table, int threads, std::int64_t size,

@@ -28,6 +28,9 @@ struct Fold {
 /// float64 [size], on every rank. A collective. Threads are of this rank.
 at::Tensor fold(const Table& table, int threads, const Fold& what);
 
+/// Several in one sweep, so that a block is brought once for all of them: the result of each.
+std::vector<at::Tensor> fold_all(const Table& table, int threads, const char* name, const std::vector<Fold>& whats);
+
 /// What each block gives by itself: `size` doubles of every block of every rank, by block number, on every rank. A
 /// collective.
 std::vector<double> of_all_blocks(

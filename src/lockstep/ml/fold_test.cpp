@@ -58,6 +58,25 @@ TEST(Fold, CombinesInOrder) {
   }
 }
 
+TEST(FoldAll, GivesWhatEachGives) {
+  const auto x = blobs(50'000, 3, 2);
+  with_table(3, {x}, [&](const Table& table) {
+    const Fold rows{.name = "rows", .size = 1, .leaf = [](const Block& block, std::int64_t, double* count, int) {
+                      *count = static_cast<double>(block.rows);
+                    }};
+    const Fold last{
+        .name = "last",
+        .size = 9,
+        .leaf = [](const Block&, std::int64_t number, double* of, int) { of[8] = static_cast<double>(number); },
+        .combine = [](double* left, const double* right) { left[8] = right[8]; }};
+    const auto all = fold_all(table, 2, "both", {rows, last});
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].item<double>(), 50'000);
+    ASSERT_EQ(all[1].numel(), 9);
+    EXPECT_EQ(all[1][8].item<double>(), 6);
+  });
+}
+
 TEST(Fold, ThrowsWhatALeafThrows) {
   with_table(1, {blobs(50'000, 3, 2)}, [](const Table& table) {
     EXPECT_THROW(fold(table, 3,

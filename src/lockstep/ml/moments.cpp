@@ -1,41 +1,167 @@
 #include "lockstep/ml/moments.h"
 
-#include <ATen/TensorOperators.h>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
 
-#include "lockstep/ml/fold.h"
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "lockstep/ml/kernels/moment_sums.h"
 
 namespace lockstep::ml {
+namespace {
 
-Moments moments(const Table& table, int threads) {
-  // Squares of what is moved by a row of the table lose no digits to a large mean.
-  const std::int64_t columns = table.columns();
-  const at::Tensor shift = rows_at(table, {0})[0].contiguous();
-  const double* moved = shift.const_data_ptr<double>();
-  const at::Tensor sums = fold(
-      table, threads,
-      {.name = "moments", .size = 2 * columns + 1, .leaf = [&](const Block& block, std::int64_t, double* sum, int) {
-         double* squares = sum + columns;
-         with_type_of(table, [&]<class T>(T) {
-           const T* x = block.x<T>();
-           for (std::int64_t row = 0; row < block.rows; ++row, x += columns) {
-             const double weight = block.weight(row);
-             sum[2 * columns] += weight;
-             for (std::int64_t column = 0; column < columns; ++column) {
-               const double value = x[column] - moved[column];
-               sum[column] += weight * value;
-               squares[column] += weight * value * value;
-             }
-           }
-         });
-       }});
-  Moments result;
-  result.weight = sums[2 * columns].item<double>();
-  const at::Tensor mean = sums.slice(0, 0, columns) / result.weight;
-  result.variance = (sums.slice(0, columns, 2 * columns) / result.weight - mean * mean).clamp_min(0);
-  result.mean = mean + shift;
-  return result;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+/// What is kept of a column: the columns of what is folded, one behind the other. Last comes the weight of all rows.
+struct Column {
+  double count, missing, infinite, weight, sum, mean, squares, min, max;
+};
+constexpr std::int64_t kWords = sizeof(Column) / sizeof(double);
+
+/// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+void combine(Column& left, const Column& right) {
+  left.missing += right.missing;
+  left.infinite += right.infinite;
+  if (right.count == 0) return;
+  if (left.count == 0) {
+    const double missing = left.missing, infinite = left.infinite;
+    left = right;
+    left.missing = missing;
+    left.infinite = infinite;
+    return;
+  }
+  const double weight = left.weight + right.weight, way = right.mean - left.mean;
+  left.mean += way * (right.weight / weight);
+  left.squares += right.squares + way * way * (left.weight * (right.weight / weight));
+  left.count += right.count;
+  left.weight = weight;
+  left.sum += right.sum;
+  left.min = std::min(left.min, right.min);
+  left.max = std::max(left.max, right.max);
 }
 
-double mean_variance(const Table& table, int threads) { return moments(table, threads).variance.mean().item<double>(); }
+void combine_all(double* left, const double* right, std::int64_t columns) {
+  auto* to = reinterpret_cast<Column*>(left);
+  const auto* from = reinterpret_cast<const Column*>(right);
+  for (std::int64_t column = 0; column < columns; ++column) combine(to[column], from[column]);
+  left[columns * kWords] += right[columns * kWords];
+}
+
+/// Of each column the first value that counts, or 0: it belongs to the rows, so that squares of what is moved by it
+/// lose few digits, however large the mean.
+template <class T>
+std::vector<double> first_values(const Block& block, std::int64_t columns) {
+  std::vector<double> found(static_cast<std::size_t>(columns), kNone);
+  std::int64_t left = columns;
+  for (std::int64_t row = 0; row < block.rows && left > 0; ++row) {
+    if (!(block.weight(row) > 0)) continue;
+    for (std::int64_t column = 0; column < columns; ++column) {
+      double& here = found[static_cast<std::size_t>(column)];
+      const double value = block.x<T>()[row * columns + column];
+      if (!std::isnan(here) || !std::isfinite(value)) continue;
+      here = value;
+      --left;
+    }
+  }
+  std::replace_if(found.begin(), found.end(), [](double value) { return std::isnan(value); }, 0.0);
+  return found;
+}
+
+/// Values that are not finite, of columns that have some.
+template <class T>
+void count_others(const Block& block, std::int64_t columns, Column* of) {
+  for (std::int64_t column = 0; column < columns; ++column) {
+    if (of[column].count == static_cast<double>(block.rows)) continue;
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      if (!(block.weight(row) > 0)) continue;
+      const T value = block.x<T>()[row * columns + column];
+      of[column].missing += std::isnan(value) ? 1 : 0;
+      of[column].infinite += std::isinf(value) ? 1 : 0;
+    }
+  }
+}
+
+template <class T>
+void add_block(const Block& block, std::int64_t columns, double* result) {
+  const auto shift = first_values<T>(block, columns);
+  std::vector<double> memory(static_cast<std::size_t>(6 * columns));
+  double* own = memory.data();
+  const MomentSums sums{own, own + columns, own + 2 * columns, own + 3 * columns, own + 4 * columns, own + 5 * columns};
+  moment_sums(block.x<T>(), block.weights, block.rows, columns, shift.data(), sums);
+  auto* of = reinterpret_cast<Column*>(result);
+  for (std::int64_t column = 0; column < columns; ++column) {
+    of[column].count = sums.count[column];
+    if (sums.count[column] == 0) continue;
+    const double weight = sums.weight[column], sum = sums.sum[column], from = shift[static_cast<std::size_t>(column)];
+    of[column].weight = weight;
+    of[column].sum = sum + weight * from;
+    of[column].mean = from + sum / weight;
+    of[column].squares = std::max(sums.squares[column] - sum * (sum / weight), 0.0);
+    of[column].min = sums.least[column];
+    of[column].max = sums.greatest[column];
+  }
+  count_others<T>(block, columns, of);
+  for (std::int64_t row = 0; row < block.rows; ++row) result[columns * kWords] += block.weight(row);
+}
+
+at::Tensor folded_of(const Moments& moments) {
+  const std::int64_t columns = moments.count.numel();
+  const at::Tensor folded = at::empty({columns * kWords + 1}, at::kDouble);
+  const at::Tensor of = folded.slice(0, 0, columns * kWords).view({columns, kWords});
+  std::int64_t place = 0;
+  for (const at::Tensor* one : {&moments.count, &moments.missing, &moments.infinite, &moments.weights, &moments.sum,
+                                &moments.mean, &moments.squares, &moments.min, &moments.max}) {
+    of.select(1, place++).copy_(*one);
+  }
+  folded[columns * kWords].fill_(moments.weight);
+  return folded;
+}
+
+}  // namespace
+
+at::Tensor Moments::variance(double ddof) const { return squares / (weights - ddof); }
+
+Fold moments_fold(const Table& table) {
+  const std::int64_t columns = table.columns();
+  return {.name = "moments",
+          .size = columns * kWords + 1,
+          .leaf = [&table, columns](
+                      const Block& block, std::int64_t, double* result,
+                      int) { with_type_of(table, [&]<class T>(T) { add_block<T>(block, columns, result); }); },
+          .combine = [columns](double* left, const double* right) { combine_all(left, right, columns); }};
+}
+
+Moments moments_of(const at::Tensor& folded) {
+  const std::int64_t columns = folded.numel() / kWords;
+  const at::Tensor of = folded.slice(0, 0, columns * kWords).view({columns, kWords}).t().contiguous();
+  const at::Tensor none = of[0].eq(0);
+  const auto known = [&](std::int64_t place) { return of[place].masked_fill(none, kNone); };
+  return {.weight = folded[columns * kWords].item<double>(),
+          .count = of[0],
+          .missing = of[1],
+          .infinite = of[2],
+          .weights = of[3],
+          .sum = known(4),
+          .mean = known(5),
+          .squares = known(6),
+          .min = known(7),
+          .max = known(8)};
+}
+
+Moments both(const Moments& one, const Moments& other) {
+  const at::Tensor left = folded_of(one), right = folded_of(other);
+  combine_all(left.mutable_data_ptr<double>(), right.const_data_ptr<double>(), one.count.numel());
+  return moments_of(left);
+}
+
+Moments moments(const Table& table, int threads) { return moments_of(fold(table, threads, moments_fold(table))); }
+
+double mean_variance(const Table& table, int threads) {
+  return moments(table, threads).variance().mean().item<double>();
+}
 
 }  // namespace lockstep::ml

@@ -1,0 +1,109 @@
+// `lockstep covariance`: how columns vary together.
+#include "lockstep/ml/algorithms/covariance.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "json_text.h"
+#include "lockstep/core/text.h"
+#include "ml/matrix_json.h"
+#include "ml/ml_options.h"
+#include "with_commas.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr const char kExamples[] = R"(Examples:
+  lockstep covariance data.npy -n 4 -o model.safetensors       four ranks, the matrices in a file
+  lockstep covariance 'part-*.csv' --ddof 1 --json             as numpy's cov
+The matrices have the same bits on any number of ranks and threads. 'lockstep predict' gives the squared distance of
+each row from the others, in units of their covariance: outliers have large ones.)";
+
+struct Options {
+  MlOptions ml;
+  ml::EmpiricalCovarianceOptions covariance;
+};
+
+struct Pair {
+  double correlation;
+  std::int64_t one, other;
+};
+
+/// Pairs of columns, the strongest first; those of constant columns are left out.
+std::vector<Pair> strongest(const at::Tensor& correlation, std::size_t most) {
+  std::vector<Pair> pairs;
+  const std::int64_t columns = correlation.size(0);
+  for (std::int64_t one = 0; one < columns; ++one) {
+    for (std::int64_t other = one + 1; other < columns; ++other) {
+      const double value = correlation.const_data_ptr<double>()[one * columns + other];
+      if (!std::isnan(value)) pairs.push_back({value, one, other});
+    }
+  }
+  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& left, const Pair& right) {
+    return std::abs(left.correlation) > std::abs(right.correlation);
+  });
+  pairs.resize(std::min(pairs.size(), most));
+  return pairs;
+}
+
+void print(const ml::Table& table, const ml::EmpiricalCovariance& covariance, double seconds,
+           const std::string& output) {
+  constexpr std::size_t kMost = 10;
+  const auto name = [&](std::int64_t column) { return table.names()[static_cast<std::size_t>(column)]; };
+  const auto pairs = strongest(covariance.correlation(), kMost);
+  if (!pairs.empty()) fmt::print("strongest correlations\n");
+  for (const auto& [value, one, other] : pairs) fmt::print("  {:>8.4f}  {}, {}\n", value, name(one), name(other));
+  fmt::print("{} rows of {} columns in {}\n", with_commas(table.rows()), table.columns(), format_seconds(seconds));
+  if (!output.empty()) fmt::print("{}\n", output);
+}
+
+void run(const Options& options, comm::Communicator& world) {
+  const auto table = read_source(options.ml, world);
+  ml::EmpiricalCovariance covariance(options.covariance);
+  const auto begin = std::chrono::steady_clock::now();
+  covariance.fit(*table);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (world.rank() != 0) return;
+  if (!options.ml.output.empty()) ml::write_model(options.ml.output, covariance.file(*table));
+  if (!options.ml.json) return print(*table, covariance, seconds, options.ml.output);
+  const nlohmann::json report = {{"algorithm", "covariance"},
+                                 {"rows", table->rows()},
+                                 {"columns", table->names()},
+                                 {"ranks", world.size()},
+                                 {"ddof", options.covariance.ddof},
+                                 {"location", json_of(covariance.location())},
+                                 {"covariance", json_of(covariance.covariance())},
+                                 {"correlation", json_of(covariance.correlation())},
+                                 {"seconds", seconds},
+                                 {"output", options.ml.output}};
+  fmt::print("{}", json_text(report));
+}
+
+}  // namespace
+
+void add_covariance(CLI::App& app, const std::vector<std::string>& words) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("covariance", "Covariance and correlation of columns, on any number of ranks");
+  command->footer(kExamples);
+  options->ml.add_to(*command);
+  command
+      ->add_option("--ddof", options->covariance.ddof, "Taken from the number of rows: 0 as scikit-learn, 1 as numpy")
+      ->capture_default_str();
+  command->add_flag("--assume-centered", options->covariance.assume_centered, "Around 0 instead of around the mean");
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
+  command->callback([options, words] {
+    (void)ml::EmpiricalCovariance(options->covariance);
+    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+  });
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,30 @@
+#include "lockstep/ml/algorithms/basic_statistics.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+
+namespace lockstep::ml {
+
+BasicStatistics::BasicStatistics(BasicStatisticsOptions options) : options_(options) {
+  if (!(options_.ddof >= 0)) fail(Fault::Usage, fmt::format("ddof = {}: it is from 0 on", options_.ddof));
+  if (options_.threads == 0) options_.threads = at::get_num_threads();
+}
+
+void BasicStatistics::fit(const Table& table) {
+  moments_.reset();
+  partial_fit(table);
+}
+
+void BasicStatistics::partial_fit(const Table& table) {
+  if (moments_ && moments_->count.numel() != table.columns()) {
+    fail(Fault::Usage, fmt::format("a table of {} columns after one of {}", table.columns(), moments_->count.numel()));
+  }
+  const Moments more = moments(table, options_.threads);
+  if ((more.missing + more.infinite).sum().item<double>() > 0) check_finite(table);
+  moments_ = moments_ ? both(*moments_, more) : more;
+}
+
+}  // namespace lockstep::ml

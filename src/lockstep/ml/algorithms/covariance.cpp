@@ -1,0 +1,157 @@
+#include "lockstep/ml/algorithms/covariance.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numbers>
+#include <tuple>
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linalg_eigh.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/one_thread.h"
+
+namespace lockstep::ml {
+namespace {
+
+constexpr const char kName[] = "covariance";
+
+/// Of the columns alone. A column whose values differ by rounding alone is constant.
+Gram of_columns(const Table& table, int threads) {
+  Gram all = gram(table, threads);
+  const std::int64_t columns = table.columns();
+  Gram result{all.weight, all.mean.slice(0, 0, columns).contiguous(),
+              all.centred.slice(0, 0, columns).slice(1, 0, columns).contiguous()};
+  constexpr double kRounding = 1e-14;
+  const at::Tensor constant =
+      result.centred.diagonal().le(result.weight * result.mean.square() * (kRounding * kRounding));
+  result.centred.masked_fill_(constant.unsqueeze(0).logical_or(constant.unsqueeze(1)), 0);
+  return result;
+}
+
+Gram both(const Gram& one, const Gram& other) {
+  const double weight = one.weight + other.weight;
+  const at::Tensor way = other.mean - one.mean;
+  return {weight, one.mean + way * (other.weight / weight),
+          one.centred + other.centred + at::outer(way, way) * (one.weight * (other.weight / weight))};
+}
+
+/// Eigenvalues and -vectors of what is not rounding.
+std::pair<at::Tensor, at::Tensor> eigen(const at::Tensor& covariance) {
+  const OneThread same_bits;
+  auto [values, vectors] = at::linalg_eigh(covariance);
+  const double least =
+      values.abs().max().item<double>() * static_cast<double>(values.numel()) * std::numeric_limits<double>::epsilon();
+  const std::int64_t none = values.le(least).sum().item<std::int64_t>();
+  return {values.slice(0, none), vectors.slice(1, none)};
+}
+
+}  // namespace
+
+at::Tensor correlation_of(const at::Tensor& products) {
+  const at::Tensor scale = products.diagonal().rsqrt();
+  at::Tensor result = (products * scale.unsqueeze(1) * scale.unsqueeze(0)).clamp(-1, 1);
+  result.diagonal().masked_fill_(products.diagonal().gt(0), 1);
+  return result;
+}
+
+EmpiricalCovariance::EmpiricalCovariance(EmpiricalCovarianceOptions options) : options_(options) {
+  if (!(options_.ddof >= 0)) fail(Fault::Usage, fmt::format("ddof = {}: it is from 0 on", options_.ddof));
+  if (options_.threads == 0) options_.threads = at::get_num_threads();
+}
+
+EmpiricalCovariance EmpiricalCovariance::from(const ModelFile& file) {
+  EmpiricalCovariance result;
+  result.covariance_ = file["covariance"];
+  result.location_ = file["location"];
+  const std::int64_t columns = result.location_.numel();
+  if (result.location_.dim() != 1 || result.covariance_.sizes() != at::IntArrayRef({columns, columns}) ||
+      result.location_.scalar_type() != at::kDouble || result.covariance_.scalar_type() != at::kDouble) {
+    fail(Fault::Data, "the model's covariance and location do not go together");
+  }
+  return result;
+}
+
+void EmpiricalCovariance::fit(const Table& table) {
+  gram_.reset();
+  partial_fit(table);
+}
+
+void EmpiricalCovariance::partial_fit(const Table& table) {
+  if (gram_ && gram_->mean.numel() != table.columns()) {
+    fail(Fault::Usage, fmt::format("a table of {} columns after one of {}", table.columns(), gram_->mean.numel()));
+  }
+  const Gram more = of_columns(table, options_.threads);
+  const Gram all = gram_ ? both(*gram_, more) : more;
+  if (!(all.weight > options_.ddof)) {
+    fail(Fault::Usage, fmt::format("rows that weigh {} are too few for ddof = {}", all.weight, options_.ddof));
+  }
+  gram_ = all;
+  const bool centred = options_.assume_centered;
+  location_ = centred ? at::zeros_like(all.mean) : all.mean;
+  const at::Tensor products = centred ? all.centred + all.weight * at::outer(all.mean, all.mean) : all.centred;
+  covariance_ = products / (all.weight - options_.ddof);
+}
+
+at::Tensor EmpiricalCovariance::correlation() const { return correlation_of(covariance_); }
+
+at::Tensor EmpiricalCovariance::precision() const {
+  const auto [values, vectors] = eigen(covariance_);
+  const OneThread same_bits;
+  return (vectors / values).matmul(vectors.t());
+}
+
+at::Tensor EmpiricalCovariance::mahalanobis(const at::Tensor& x) const {
+  const auto [values, vectors] = eigen(covariance_);
+  const at::Tensor along = (x.to(at::kDouble) - location_).matmul(vectors);
+  return (along.square() / values).sum(1);
+}
+
+double EmpiricalCovariance::score(const Table& table) const {
+  const auto [values, vectors] = eigen(covariance_);
+  const std::int64_t columns = location_.numel();
+  if (table.columns() != columns) {
+    fail(Fault::Usage, fmt::format("a table of {} columns for a covariance of {}", table.columns(), columns));
+  }
+  if (values.numel() < columns) return -std::numeric_limits<double>::infinity();
+  const Gram rows = of_columns(table, options_.threads);
+  const OneThread same_bits;
+  const at::Tensor off = rows.mean - location_;
+  const at::Tensor around = rows.centred / rows.weight + at::outer(off, off);
+  const at::Tensor along = (vectors * around.matmul(vectors)).sum(0);
+  const double squares = (along / values).sum().item<double>(), volume = values.log().sum().item<double>();
+  return -0.5 * (squares + volume + static_cast<double>(columns) * std::log(2 * std::numbers::pi));
+}
+
+ModelFile EmpiricalCovariance::file(const Table& table) const {
+  return {.algorithm = kName,
+          .parameters = {{"assume_centered", options_.assume_centered}, {"ddof", options_.ddof}},
+          .columns = table.names(),
+          .tensors = {{"covariance", covariance_},
+                      {"location", location_},
+                      {"correlation", correlation()},
+                      {"precision", precision()}}};
+}
+
+namespace {
+
+class Distances final : public Predictor {
+ public:
+  explicit Distances(const ModelFile& model) : covariance_(EmpiricalCovariance::from(model)) {}
+  at::Tensor predict(const at::Tensor& x) const override { return covariance_.mahalanobis(x); }
+  std::vector<std::string> outputs() const override { return {"mahalanobis"}; }
+
+ private:
+  EmpiricalCovariance covariance_;
+};
+
+const PredictorRegistry::Add registered{kName, "How far a row lies from the others, in units of their covariance",
+                                        [](const ModelFile& model) { return std::make_unique<Distances>(model); }};
+
+}  // namespace
+}  // namespace lockstep::ml
