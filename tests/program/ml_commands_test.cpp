@@ -50,6 +50,23 @@ TEST_F(MlCommands, KmeansWritesOneModelOnAnyNumberOfRanks) {
   EXPECT_EQ(models.size(), 1U);
 }
 
+TEST_F(MlCommands, KmeansByBatchesWritesOneModelToo) {
+  std::set<std::string> models;
+  for (const char* ranks : {"1", "2"}) {
+    const auto answer = run({"kmeans", "blobs:samples=20000,dims=4,classes=5", "-k", "5", "--batch-size", "1024", "-n",
+                             ranks, "--json", "-o", *this / "model.safetensors"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto report = json::parse(answer.output);
+    EXPECT_GT(report["batches"], 10);
+    EXPECT_LE(report["iterations"], 100);
+    models.insert(read_whole(*this / "model.safetensors"));
+  }
+  EXPECT_EQ(models.size(), 1U);
+  const auto answer =
+      run({"predict", *this / "model.safetensors", "blobs:samples=20000,dims=4,classes=5", "-o", *this / "labels.csv"});
+  EXPECT_EQ(answer.code, 0) << answer.errors;
+}
+
 TEST_F(MlCommands, PredictReadsTheModelsColumns) {
   folder_.write("train.csv", "name,x,y\na,0,1\nb,0.5,1\nc,10,20\nd,11,20\n");
   folder_.write("new.csv", "y,z,x\n21,7,10\n1,7,0\n");
@@ -145,6 +162,8 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"kmeans", *this / "gap.csv", "-k", "2", "-n", "2", "-o", model}, "row 1, 'b' is no finite number", 1},
       {{"kmeans", *this / "gap.csv", "--columns", "a", "-k", "4", "-n", "2", "-o", model}, "3 rows for 4 clusters", 2},
       {{"kmeans", *this / "gap.csv", "-k", "2", "--init", "plus"}, "unknown init 'plus'", 2},
+      {{"kmeans", *this / "gap.csv", "--init-size", "100"}, "--init-size requires --batch-size", 2},
+      {{"kmeans", *this / "gap.csv", "-k", "2", "--batch-size", "2", "-n", "2", "-o", model}, "row 1, 'b' is no", 1},
       {{"kmeans", "--image", *this / "gap.csv", "-o", model}, "-o quantised.png", 2},
       {{"linreg", *this / "gap.csv"}, "--target is required", 2},
       {{"linreg", *this / "gap.csv", "--target", "c"}, "there is no field 'c'", 2},

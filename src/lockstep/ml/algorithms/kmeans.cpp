@@ -1,33 +1,24 @@
 #include "lockstep/ml/algorithms/kmeans.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/random.h"
 #include "lockstep/ml/algorithms/kmeans_start.h"
+#include "lockstep/ml/algorithms/labelled_rows.h"
+#include "lockstep/ml/check_option.h"
 #include "lockstep/ml/fold.h"
-#include "lockstep/ml/kernels/assign.h"
 #include "lockstep/ml/moments.h"
 
 namespace lockstep::ml {
 namespace {
-
-constexpr const char kName[] = "kmeans";
-
-std::span<const double> values_of(const at::Tensor& centers) {
-  return {centers.const_data_ptr<double>(), static_cast<std::size_t>(centers.numel())};
-}
 
 /// One start, from its centroids to where they stay.
 class Lloyd {
@@ -37,35 +28,22 @@ class Lloyd {
         options_(options),
         clusters_(centers.size(0)),
         columns_(table.columns()),
-        stride_(padded(columns_)),
         centers_(std::move(centers)),
-        labels_(static_cast<std::size_t>(table.own_rows()), -1) {}
+        rows_(table, options.threads) {}
 
   void run(double tolerance, std::int64_t start, const std::function<void(const KMeansPass&)>& see) {
     bool stable = false;
     for (iterations_ = 0; iterations_ < options_.max_iter && !stable;) {
-      at::Tensor sums = sweep();
-      double* weights = sums.mutable_data_ptr<double>() + clusters_ * stride_;
-      const auto changed = static_cast<std::int64_t>(weights[clusters_]);
-      check_sums(sums);
-      fill_empty(sums.mutable_data_ptr<double>(), weights);
-      const double shift = move(sums.const_data_ptr<double>(), weights);
+      const ClusterTotals totals = rows_.sweep(centers_, /*with_inertia=*/false);
+      if (!totals.finite()) check_finite(table_);
+      fill_empty(totals);
+      const double shift = move(totals);
       ++iterations_;
-      if (see) see({start, iterations_, changed, shift});
-      stable = changed == 0;
+      if (see) see({start, iterations_, totals.changed(), shift});
+      stable = totals.changed() == 0;
       if (!stable && shift <= tolerance) break;
     }
-    inertia_ = stable ? distances() : assign_and_distances();
-  }
-
-  /// The inertia by the nearest centroids as they are now.
-  double assign_and_distances() {
-    return with_type_of(table_, [&]<class T>(T) {
-      const CentroidPanels<T> panels(values_of(centers_), clusters_, columns_);
-      return inertia_after<T>([&](const Block& block, std::int32_t* labels) {
-        assign(block.x<T>(), block.rows, panels, nullptr, labels, {});
-      });
-    });
+    inertia_ = stable ? rows_.inertia(centers_) : rows_.nearest_inertia(centers_);
   }
 
   const at::Tensor& centers() const noexcept { return centers_; }
@@ -73,50 +51,9 @@ class Lloyd {
   double inertia() const noexcept { return inertia_; }
 
  private:
-  /// Sums, weights and the number of labels that changed.
-  at::Tensor sweep() {
-    return with_type_of(table_, [&]<class T>(T) {
-      const CentroidPanels<T> panels(values_of(centers_), clusters_, columns_);
-      return fold(table_, options_.threads,
-                  {.name = "k-means",
-                   .size = clusters_ * (stride_ + 1) + 1,
-                   .leaf = [&](const Block& block, std::int64_t number, double* sums, int) {
-                     double* weights = sums + clusters_ * stride_;
-                     weights[clusters_] = static_cast<double>(
-                         assign(block.x<T>(), block.rows, panels, block.weights, labels_of(number), {sums, weights}));
-                   }});
-    });
-  }
-
-  /// The inertia by the labels that are there.
-  double distances() {
-    return with_type_of(table_, [&]<class T>(T) { return inertia_after<T>([](const Block&, std::int32_t*) {}); });
-  }
-  template <class T, class Label>
-  double inertia_after(const Label& label) {
-    return fold(table_, options_.threads,
-                {.name = "inertia",
-                 .size = 1,
-                 .leaf =
-                     [&](const Block& block, std::int64_t number, double* inertia, int) {
-                       label(block, labels_of(number));
-                       std::vector<double> distances(static_cast<std::size_t>(block.rows));
-                       squared_distances(block.x<T>(), block.rows, columns_, centers_.const_data_ptr<double>(),
-                                         labels_of(number), distances.data());
-                       for (std::int64_t row = 0; row < block.rows; ++row) {
-                         const double weight = block.weight(row);
-                         *inertia += weight * distances[static_cast<std::size_t>(row)];
-                       }
-                     }})
-        .template item<double>();
-  }
-
-  void check_sums(const at::Tensor& sums) const {
-    if (!std::isfinite(sums.sum().item<double>())) check_finite(table_);
-  }
-
   /// Moves centroids without rows to the rows that are farthest from theirs, as scikit-learn does.
-  void fill_empty(double* sums, double* weights) {
+  void fill_empty(const ClusterTotals& totals) {
+    double* weights = totals.weights();
     std::vector<std::int64_t> empty;
     for (std::int64_t cluster = 0; cluster < clusters_; ++cluster) {
       if (weights[cluster] == 0) empty.push_back(cluster);
@@ -132,8 +69,8 @@ class Lloyd {
       const at::Tensor row = rows_at(table_, {number});
       for (std::int64_t column = 0; column < columns_; ++column) {
         const double value = weight * row.const_data_ptr<double>()[column];
-        sums[label * stride_ + column] -= value;
-        sums[empty[i] * stride_ + column] = value;
+        totals.sum(label)[column] -= value;
+        totals.sum(empty[i])[column] = value;
       }
       weights[label] -= weight;
       weights[empty[i]] = weight;
@@ -164,31 +101,26 @@ class Lloyd {
         std::copy_n(both.data() + order[static_cast<std::size_t>(i)] * kWords, kWords, left + i * kWords);
       }
     };
-    const at::Tensor found =
-        fold(table_, options_.threads,
-             {.name = "farthest rows",
-              .size = count * kWords,
-              .leaf =
-                  [&](const Block& block, std::int64_t number, double* best, int) {
-                    std::vector<double> distances(static_cast<std::size_t>(block.rows));
-                    with_type_of(table_, [&]<class T>(T) {
-                      squared_distances(block.x<T>(), block.rows, columns_, centers_.const_data_ptr<double>(),
-                                        labels_of(number), distances.data());
-                    });
-                    for (std::int64_t i = 0; i < count; ++i) best[i * kWords] = -1;
-                    std::vector<double> one(static_cast<std::size_t>(count * kWords), -1);
-                    for (std::int64_t row = 0; row < block.rows; ++row) {
-                      const double weight = block.weight(row);
-                      const double distance = distances[static_cast<std::size_t>(row)];
-                      if (weight == 0 || distance <= best[(count - 1) * kWords]) continue;
-                      one[0] = distance;
-                      one[1] = static_cast<double>(block.first + row);
-                      one[2] = weight;
-                      one[3] = labels_of(number)[row];
-                      merge(best, one.data());
-                    }
-                  },
-              .combine = merge});
+    const at::Tensor found = fold(table_, options_.threads,
+                                  {.name = "farthest rows",
+                                   .size = count * kWords,
+                                   .leaf =
+                                       [&](const Block& block, std::int64_t number, double* best, int) {
+                                         const auto distances = rows_.squared_distances_of(block, number, centers_);
+                                         for (std::int64_t i = 0; i < count; ++i) best[i * kWords] = -1;
+                                         std::vector<double> one(static_cast<std::size_t>(count * kWords), -1);
+                                         for (std::int64_t row = 0; row < block.rows; ++row) {
+                                           const double weight = block.weight(row);
+                                           const double distance = distances[static_cast<std::size_t>(row)];
+                                           if (weight == 0 || distance <= best[(count - 1) * kWords]) continue;
+                                           one[0] = distance;
+                                           one[1] = static_cast<double>(block.first + row);
+                                           one[2] = weight;
+                                           one[3] = rows_.labels_of(number)[row];
+                                           merge(best, one.data());
+                                         }
+                                       },
+                                   .combine = merge});
     std::vector<FarRow> result;
     const double* words = found.const_data_ptr<double>();
     for (std::int64_t i = 0; i < count; ++i, words += kWords) {
@@ -198,14 +130,15 @@ class Lloyd {
   }
 
   /// To the means of their rows; returns the sum of the squared ways.
-  double move(const double* sums, const double* weights) {
+  double move(const ClusterTotals& totals) {
+    const double* weights = totals.weights();
     double* centers = centers_.mutable_data_ptr<double>();
     double way = 0;
     for (std::int64_t cluster = 0; cluster < clusters_; ++cluster) {
       if (weights[cluster] <= 0) continue;
       for (std::int64_t column = 0; column < columns_; ++column) {
         double& center = centers[cluster * columns_ + column];
-        const double mean = sums[cluster * stride_ + column] / weights[cluster];
+        const double mean = totals.sum(cluster)[column] / weights[cluster];
         way += (mean - center) * (mean - center);
         center = mean;
       }
@@ -213,56 +146,41 @@ class Lloyd {
     return way;
   }
 
-  std::int32_t* labels_of(std::int64_t block) { return labels_.data() + table_.own_place(block); }
-
   const Table& table_;
   const KMeansOptions& options_;
-  std::int64_t clusters_, columns_, stride_;
+  std::int64_t clusters_, columns_;
   at::Tensor centers_;
-  std::vector<std::int32_t> labels_;  // by row of this rank
+  LabelledRows rows_;
   std::int64_t iterations_ = 0;
   double inertia_ = 0;
 };
 
+KMeansBeginning beginning_of(const KMeansOptions& options) { return {options.init, options.centers}; }
+
 }  // namespace
 
 KMeans::KMeans(KMeansOptions options) : options_(std::move(options)) {
-  const auto from_one_on = [](std::int64_t value, const char* name) {
-    if (value < 1) fail(Fault::Usage, fmt::format("{} = {}: it is from 1 on", name, value));
-  };
-  from_one_on(options_.n_clusters, "n_clusters");
-  from_one_on(options_.max_iter, "max_iter");
-  if (options_.n_init < 0) fail(Fault::Usage, fmt::format("n_init = {}: it is from 0 on", options_.n_init));
-  if (!(options_.tol >= 0)) fail(Fault::Usage, fmt::format("tol = {}: it is from 0 on", options_.tol));
+  check_from_one_on(options_.n_clusters, "n_clusters");
+  check_from_one_on(options_.max_iter, "max_iter");
+  check_from_zero_on(static_cast<double>(options_.n_init), "n_init");
+  check_from_zero_on(options_.tol, "tol");
   if (options_.empty != "farthest" && options_.empty != "keep" && options_.empty != "error") {
     fail(Fault::Usage, fmt::format("empty = \"{}\": it is \"farthest\", \"keep\" or \"error\"", options_.empty));
   }
-  if (!options_.centers.defined()) (void)KMeansStarts::instance().at("init", options_.init);
+  beginning_of(options_).check();
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 
 void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)>& see) {
-  const std::int64_t clusters = options_.n_clusters;
-  if (table.rows() < clusters) {
-    fail(Fault::Usage, fmt::format("{} rows for {} clusters; use fewer clusters", table.rows(), clusters));
-  }
-  const at::Tensor& given = options_.centers;
-  if (given.defined() && given.sizes() != at::IntArrayRef({clusters, table.columns()})) {
-    fail(Fault::Usage, fmt::format("centers to begin with are [{}], and {} clusters of {} columns are wanted",
-                                   fmt::join(given.sizes(), ", "), clusters, table.columns()));
-  }
+  const KMeansBeginning begin = beginning_of(options_);
+  begin.check_for(table, options_.n_clusters);
   const double tolerance = options_.tol == 0 ? 0 : options_.tol * mean_variance(table, options_.threads);
-  const std::int64_t starts = given.defined()             ? 1
-                              : options_.n_init > 0       ? options_.n_init
-                              : options_.init == "random" ? 10
-                                                          : 1;
+  constexpr std::int64_t kOfRandom = 10;
+  const std::int64_t starts = begin.starts(options_.n_init, kOfRandom);
   inertia_ = std::numeric_limits<double>::infinity();
   for (std::int64_t start = 0; start < starts; ++start) {
     const std::uint64_t seed = mix(options_.random_state, static_cast<std::uint64_t>(start));
-    at::Tensor centers =
-        given.defined() ? given.to(at::kDouble).contiguous().clone()
-                        : KMeansStarts::instance().at("init", options_.init)(table, clusters, seed, options_.threads);
-    Lloyd lloyd(table, options_, centers);
+    Lloyd lloyd(table, options_, begin(table, options_.n_clusters, seed, options_.threads));
     lloyd.run(tolerance, start, see);
     if (!(lloyd.inertia() < inertia_)) continue;
     inertia_ = lloyd.inertia();
@@ -271,73 +189,11 @@ void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)
   }
 }
 
-KMeans KMeans::from(const ModelFile& file) {
-  const at::Tensor& centers = file["cluster_centers"];
-  if (centers.dim() != 2 || centers.scalar_type() != at::kDouble) {
-    fail(Fault::Data, "the model's cluster_centers are no matrix of float64");
-  }
-  KMeans result({.n_clusters = centers.size(0), .centers = centers});
-  result.centers_ = centers;
-  result.inertia_ = file.parameters.value("inertia", 0.0);
-  result.n_iter_ = file.parameters.value("n_iter", std::int64_t{0});
-  return result;
-}
-
 ModelFile KMeans::file(const Table& table) const {
-  return {.algorithm = kName,
-          .parameters = {{"n_clusters", options_.n_clusters},
-                         {"init", options_.centers.defined() ? "given" : options_.init},
-                         {"max_iter", options_.max_iter},
-                         {"tol", options_.tol},
-                         {"random_state", options_.random_state},
-                         {"inertia", inertia_},
-                         {"n_iter", n_iter_}},
-          .columns = table.names(),
-          .tensors = {{"cluster_centers", centers_}}};
+  return file_with(table, {{"init", beginning_of(options_).name()},
+                           {"max_iter", options_.max_iter},
+                           {"tol", options_.tol},
+                           {"random_state", options_.random_state}});
 }
 
-at::Tensor KMeans::predict(const at::Tensor& x) const {
-  const at::Tensor rows = x.contiguous();
-  const at::Tensor labels = at::empty({rows.size(0)}, at::kInt);
-  const auto label = [&]<class T>(T) {
-    const CentroidPanels<T> panels(values_of(centers_), centers_.size(0), centers_.size(1));
-    assign(rows.const_data_ptr<T>(), rows.size(0), panels, nullptr, labels.mutable_data_ptr<std::int32_t>(), {});
-  };
-  rows.scalar_type() == at::kFloat ? label(float{}) : label(double{});
-  return labels;
-}
-
-at::Tensor KMeans::transform(const at::Tensor& x) const {
-  const at::Tensor rows = x.to(at::kDouble).contiguous();
-  const at::Tensor result = at::empty({centers_.size(0), rows.size(0)}, at::kDouble);
-  for (std::int64_t cluster = 0; cluster < centers_.size(0); ++cluster) {
-    squared_distances(rows.const_data_ptr<double>(), rows.size(0), centers_.size(1),
-                      centers_.const_data_ptr<double>() + cluster * centers_.size(1), nullptr,
-                      result.mutable_data_ptr<double>() + cluster * rows.size(0));
-  }
-  return result.t().sqrt().contiguous();
-}
-
-double KMeans::score(const Table& table) const {
-  KMeansOptions options = options_;
-  Lloyd lloyd(table, options, centers_.clone());
-  return -lloyd.assign_and_distances();
-}
-
-namespace {
-
-class Labels final : public Predictor {
- public:
-  explicit Labels(const ModelFile& model) : kmeans_(KMeans::from(model)) {}
-  at::Tensor predict(const at::Tensor& x) const override { return kmeans_.predict(x); }
-  std::vector<std::string> outputs() const override { return {"label"}; }
-
- private:
-  KMeans kmeans_;
-};
-
-const PredictorRegistry::Add registered{kName, "The nearest of the centroids that K-means found",
-                                        [](const ModelFile& model) { return std::make_unique<Labels>(model); }};
-
-}  // namespace
 }  // namespace lockstep::ml

@@ -11,11 +11,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "lockstep/ml/model_file.h"
+#include "lockstep/ml/algorithms/kmeans_model.h"
 #include "lockstep/ml/table.h"
 
 namespace lockstep::ml {
@@ -42,7 +41,7 @@ struct KMeansPass {
   double shift = 0;          // squared way of all centroids together
 };
 
-class KMeans {
+class KMeans : public KMeansModel {
  public:
   /// Fault::Usage on options that make no sense.
   explicit KMeans(KMeansOptions options = {});
@@ -51,29 +50,11 @@ class KMeans {
   /// finite.
   void fit(const Table& table, const std::function<void(const KMeansPass&)>& see = {});
 
-  /// A fitted one, from its file.
-  static KMeans from(const ModelFile& file);
   /// For a file, with the names of the table that it was fitted to.
   ModelFile file(const Table& table) const;
 
-  /// Of a fitted one; on every rank. float64 [n_clusters, columns].
-  const at::Tensor& cluster_centers() const noexcept { return centers_; }
-  /// The sum of the rows' weighted squared distances to their centroids.
-  double inertia() const noexcept { return inertia_; }
-  std::int64_t n_iter() const noexcept { return n_iter_; }
-
-  /// The nearest centroid of each row, int32 [rows]. Of this rank alone, as is transform().
-  at::Tensor predict(const at::Tensor& x) const;
-  /// The distance of each row to each centroid, float64 [rows, n_clusters].
-  at::Tensor transform(const at::Tensor& x) const;
-  /// Minus the inertia of the rows. A collective.
-  double score(const Table& table) const;
-
  private:
   KMeansOptions options_;
-  at::Tensor centers_;
-  double inertia_ = 0;
-  std::int64_t n_iter_ = 0;
 };
 
 }  // namespace lockstep::ml

@@ -5,8 +5,8 @@
 
 #include <ATen/ops/zeros.h>
 
+#include "lockstep/ml/algorithms/panels_of.h"
 #include "lockstep/ml/fold.h"
-#include "lockstep/ml/kernels/assign.h"
 
 namespace lockstep::ml {
 
@@ -22,8 +22,7 @@ void Closest::add(const at::Tensor& centers) {
   centers_ += centers.size(0);
   const double* values = centers.const_data_ptr<double>();
   with_type_of(table_, [&]<class T>(T) {
-    const CentroidPanels<T> panels({values, static_cast<std::size_t>(centers.numel())}, centers.size(0),
-                                   table_.columns());
+    const auto panels = panels_of<T>(centers);
     sums_ = of_all_blocks(table_, threads_, 1, [&](const Block& block, std::int64_t number, double* sum) {
       std::vector<std::int32_t> labels(static_cast<std::size_t>(block.rows));
       std::vector<double> distances(static_cast<std::size_t>(block.rows));

@@ -9,8 +9,8 @@
 #include "lockstep/ml/algorithms/kmeans.h"
 #include "lockstep/ml/algorithms/kmeans_start.h"
 #include "lockstep/ml/algorithms/kmeans_starts/closest.h"
+#include "lockstep/ml/algorithms/panels_of.h"
 #include "lockstep/ml/fold.h"
-#include "lockstep/ml/kernels/assign.h"
 
 namespace lockstep::ml {
 namespace {
@@ -43,8 +43,7 @@ std::vector<std::int64_t> choose(const Table& table, const Closest& closest, std
 at::Tensor weights_of(const Table& table, const at::Tensor& centers, int threads) {
   const std::int64_t count = centers.size(0);
   return with_type_of(table, [&]<class T>(T) {
-    const CentroidPanels<T> panels({centers.const_data_ptr<double>(), static_cast<std::size_t>(centers.numel())}, count,
-                                   table.columns());
+    const auto panels = panels_of<T>(centers);
     return fold(table, threads,
                 {.name = "weights of candidates",
                  .size = count,

@@ -1,0 +1,85 @@
+#include "lockstep/ml/algorithms/kmeans_model.h"
+
+#include <memory>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/ml/algorithms/labelled_rows.h"
+#include "lockstep/ml/algorithms/panels_of.h"
+
+namespace lockstep::ml {
+namespace {
+
+constexpr const char kName[] = "kmeans";
+
+}  // namespace
+
+KMeansModel KMeansModel::from(const ModelFile& file) {
+  KMeansModel result;
+  result.centers_ = file["cluster_centers"];
+  if (result.centers_.dim() != 2 || result.centers_.scalar_type() != at::kDouble) {
+    fail(Fault::Data, "the model's cluster_centers are no matrix of float64");
+  }
+  result.inertia_ = file.parameters.value("inertia", 0.0);
+  result.n_iter_ = file.parameters.value("n_iter", std::int64_t{0});
+  return result;
+}
+
+ModelFile KMeansModel::file_with(const Table& table, const nlohmann::json& parameters) const {
+  ModelFile file{.algorithm = kName,
+                 .parameters = parameters,
+                 .columns = table.names(),
+                 .tensors = {{"cluster_centers", centers_}}};
+  file.parameters["n_clusters"] = centers_.size(0);
+  file.parameters["inertia"] = inertia_;
+  file.parameters["n_iter"] = n_iter_;
+  return file;
+}
+
+at::Tensor KMeansModel::predict(const at::Tensor& x) const {
+  const at::Tensor rows = x.contiguous();
+  const at::Tensor labels = at::empty({rows.size(0)}, at::kInt);
+  const auto label = [&]<class T>(T) {
+    assign(rows.const_data_ptr<T>(), rows.size(0), panels_of<T>(centers_), nullptr,
+           labels.mutable_data_ptr<std::int32_t>(), {});
+  };
+  rows.scalar_type() == at::kFloat ? label(float{}) : label(double{});
+  return labels;
+}
+
+at::Tensor KMeansModel::transform(const at::Tensor& x) const {
+  const at::Tensor rows = x.to(at::kDouble).contiguous();
+  const at::Tensor result = at::empty({centers_.size(0), rows.size(0)}, at::kDouble);
+  for (std::int64_t cluster = 0; cluster < centers_.size(0); ++cluster) {
+    squared_distances(rows.const_data_ptr<double>(), rows.size(0), centers_.size(1),
+                      centers_.const_data_ptr<double>() + cluster * centers_.size(1), nullptr,
+                      result.mutable_data_ptr<double>() + cluster * rows.size(0));
+  }
+  return result.t().sqrt().contiguous();
+}
+
+double KMeansModel::score(const Table& table, int threads) const {
+  return -LabelledRows(table, threads == 0 ? at::get_num_threads() : threads).nearest_inertia(centers_);
+}
+
+namespace {
+
+class Labels final : public Predictor {
+ public:
+  explicit Labels(const ModelFile& model) : kmeans_(KMeansModel::from(model)) {}
+  at::Tensor predict(const at::Tensor& x) const override { return kmeans_.predict(x); }
+  std::vector<std::string> outputs() const override { return {"label"}; }
+
+ private:
+  KMeansModel kmeans_;
+};
+
+const PredictorRegistry::Add registered{kName, "The nearest of the centroids that K-means found",
+                                        [](const ModelFile& model) { return std::make_unique<Labels>(model); }};
+
+}  // namespace
+}  // namespace lockstep::ml

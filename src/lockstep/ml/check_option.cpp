@@ -1,0 +1,17 @@
+#include "lockstep/ml/check_option.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+
+namespace lockstep::ml {
+
+void check_from_one_on(std::int64_t value, const char* name) {
+  if (value < 1) fail(Fault::Usage, fmt::format("{} = {}: it is from 1 on", name, value));
+}
+
+void check_from_zero_on(double value, const char* name) {
+  if (!(value >= 0)) fail(Fault::Usage, fmt::format("{} = {}: it is from 0 on", name, value));
+}
+
+}  // namespace lockstep::ml

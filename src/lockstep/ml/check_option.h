@@ -1,0 +1,14 @@
+// lockstep/ml/check_option.h
+//
+// Parameters of estimators: Fault::Usage, naming the parameter and its value, unless it makes sense.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::ml {
+
+void check_from_one_on(std::int64_t value, const char* name);
+/// NaN is not, either.
+void check_from_zero_on(double value, const char* name);
+
+}  // namespace lockstep::ml

@@ -1,0 +1,93 @@
+#include "lockstep/ml/draw_rows.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <span>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/ml/fold.h"
+
+namespace lockstep::ml {
+namespace {
+
+/// The first place whose sum up to it is above `share`. Rounding may leave a little at the end: then it is the last
+/// that has a weight.
+std::size_t place_of(std::span<const double> sums_up_to, double share) {
+  auto found = std::upper_bound(sums_up_to.begin(), sums_up_to.end(), share);
+  if (found == sums_up_to.end()) found = std::lower_bound(sums_up_to.begin(), sums_up_to.end(), sums_up_to.back());
+  return static_cast<std::size_t>(found - sums_up_to.begin());
+}
+
+}  // namespace
+
+std::vector<std::int64_t> draw_different(Random& random, std::int64_t end, std::int64_t count) {
+  std::set<std::int64_t> seen;
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t last = end - count; last < end; ++last) {
+    const auto drawn = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(last) + 1));
+    numbers.push_back(seen.insert(drawn).second ? drawn : last);
+    seen.insert(numbers.back());
+  }
+  return numbers;
+}
+
+RowDraw::RowDraw(const Table& table, int threads) : table_(table) {
+  if (!table.weighted()) return;
+  to_row_.resize(static_cast<std::size_t>(table.own_rows()));
+  to_block_ = of_all_blocks(table, threads, 1, [&](const Block& block, std::int64_t number, double* sum) {
+    double* to_row = to_row_.data() + table.own_place(number);
+    for (std::int64_t row = 0; row < block.rows; ++row) to_row[row] = *sum += block.weight(row);
+  });
+  std::partial_sum(to_block_.begin(), to_block_.end(), to_block_.begin());
+  if (!(to_block_.back() > 0)) fail(Fault::Data, "the weights of all rows are 0");
+}
+
+std::unique_ptr<Table> RowDraw::evenly(Random random, std::int64_t count) const {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto number = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(table_.rows())));
+    if (own(number / table_.plan().block_rows)) numbers.push_back(number);
+  }
+  return table_of(std::move(numbers), table_.weighted());
+}
+
+std::unique_ptr<Table> RowDraw::by_weight(Random random, std::int64_t count) const {
+  if (!table_.weighted()) return evenly(random, count);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double share = random.uniform() * to_block_.back();
+    const std::size_t place = place_of(to_block_, share);
+    const auto block = static_cast<std::int64_t>(place);
+    if (!own(block)) continue;
+    const std::span rows(to_row_.data() + table_.own_place(block),
+                         static_cast<std::size_t>(table_.plan().rows_of(block)));
+    const double rest = share - (place == 0 ? 0 : to_block_[place - 1]);
+    numbers.push_back(table_.plan().begin(block) + static_cast<std::int64_t>(place_of(rows, rest)));
+  }
+  return table_of(std::move(numbers), false);
+}
+
+std::unique_ptr<Table> RowDraw::table_of(std::vector<std::int64_t> numbers, bool with_weights) const {
+  std::sort(numbers.begin(), numbers.end());
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  TableRows rows{.x = at::empty({count, table_.columns()}, table_.type())};
+  if (with_weights) rows.weights = at::empty({count}, at::kDouble);
+  at::Tensor scratch;
+  Block block;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t number = numbers[static_cast<std::size_t>(i)];
+    if (number >= block.first + block.rows) block = table_.block(number / table_.plan().block_rows, scratch);
+    with_type_of(table_, [&]<class T>(T) {
+      std::copy_n(block.x<T>() + (number - block.first) * table_.columns(), table_.columns(),
+                  rows.x.mutable_data_ptr<T>() + i * table_.columns());
+    });
+    if (with_weights) rows.weights.mutable_data_ptr<double>()[i] = block.weight(number - block.first);
+  }
+  return make_table(table_.group(), std::move(rows));
+}
+
+}  // namespace lockstep::ml

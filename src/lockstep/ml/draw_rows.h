@@ -1,0 +1,41 @@
+// lockstep/ml/draw_rows.h
+//
+// Some rows of a table by chance: the same ones on any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lockstep/core/random.h"
+#include "lockstep/ml/table.h"
+
+namespace lockstep::ml {
+
+/// Different numbers below `end`, by Floyd's method: each choice is as likely as any other. At most `end` of them.
+std::vector<std::int64_t> draw_different(Random& random, std::int64_t end, std::int64_t count);
+
+/// Tables of rows of a table, drawn with replacement, in the order of their numbers. Each is a collective, and has
+/// neither targets nor names. The table must live as long.
+class RowDraw {
+ public:
+  /// A collective. Fault::Data if all weights are 0. Threads are of this rank.
+  RowDraw(const Table& table, int threads);
+
+  /// Every row is as likely; those that are drawn keep their weights.
+  std::unique_ptr<Table> evenly(Random random, std::int64_t count) const;
+  /// A row is as likely as its weight is large; those that are drawn have none.
+  std::unique_ptr<Table> by_weight(Random random, std::int64_t count) const;
+
+ private:
+  /// Numbers of rows of this rank, in order.
+  std::unique_ptr<Table> table_of(std::vector<std::int64_t> numbers, bool with_weights) const;
+  bool own(std::int64_t block) const { return block >= table_.own_begin() && block < table_.own_end(); }
+
+  const Table& table_;
+  // Of a weighted table.
+  std::vector<double> to_block_;  // by block of all ranks: the weight of rows up to its end
+  std::vector<double> to_row_;    // by row of this rank: the weight of rows of its block up to it
+};
+
+}  // namespace lockstep::ml

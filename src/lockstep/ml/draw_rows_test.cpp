@@ -1,0 +1,74 @@
+#include "lockstep/ml/draw_rows.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/testing.h"
+#include "lockstep/ml/testing.h"
+
+namespace lockstep::ml {
+namespace {
+
+using testing::with_table;
+
+/// The rows of a table in order, on every rank.
+at::Tensor all_rows(const Table& table) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(table.rows()));
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  return rows_at(table, numbers);
+}
+
+TEST(DrawDifferent, DrawsEachNumberAsOften) {
+  std::vector<int> seen(10);
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    Random random(seed, 0);
+    const auto drawn = draw_different(random, 10, 4);
+    EXPECT_EQ(std::set<std::int64_t>(drawn.begin(), drawn.end()).size(), 4U);
+    for (const auto number : drawn) ++seen[static_cast<std::size_t>(number)];
+  }
+  for (const int count : seen) EXPECT_NEAR(count, 1200, 150);
+  Random random(1, 0);
+  auto all = draw_different(random, 5, 5);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(RowDraw, DrawsTheSameRowsOnAnyNumberOfRanks) {
+  const auto x = at::arange(40'000, at::kDouble).view({-1, 2});
+  const auto weights = at::arange(20'000, at::kDouble).remainder(5);
+  for (const bool by_weight : {false, true}) {
+    at::Tensor first;
+    for (const int ranks : {1, 2, 3, 4, 8}) {
+      with_table(ranks, {x, {}, weights}, [&](const Table& table) {
+        const RowDraw draw(table, 2);
+        const auto drawn = by_weight ? draw.by_weight({7, 3}, 500) : draw.evenly({7, 3}, 500);
+        EXPECT_EQ(drawn->rows(), 500);
+        EXPECT_EQ(drawn->weighted(), !by_weight);
+        const auto rows = all_rows(*drawn);
+        if (table.group().rank() == 0 && !first.defined()) first = rows;
+        EXPECT_TRUE(at::equal(rows, first)) << ranks;
+      });
+    }
+    EXPECT_TRUE(at::equal(first, std::get<0>(first.sort(0)))) << "in order";
+  }
+}
+
+TEST(RowDraw, DrawsRowsByTheirWeight) {
+  const auto x = at::arange(9000, at::kDouble).view({-1, 1});
+  auto weights = at::zeros({9000}, at::kDouble);
+  weights[17] = 1;
+  weights[8500] = 3;  // in another block
+  with_table(3, {x, {}, weights}, [&](const Table& table) {
+    const auto rows = all_rows(*RowDraw(table, 1).by_weight({1, 0}, 10'000));
+    EXPECT_NEAR((rows == 17).sum().item<double>(), 2500, 150);
+    EXPECT_NEAR((rows == 8500).sum().item<double>(), 7500, 150);
+  });
+  with_table(2, {x, {}, at::zeros({9000}, at::kDouble)}, [](const Table& table) {
+    EXPECT_EQ(test::message_of([&] { RowDraw(table, 1); }, Fault::Data), "the weights of all rows are 0");
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::ml
