@@ -37,6 +37,8 @@ struct ReferenceCase {
 
 /// The norm of what tensors differ by, relative to that of scikit-learn's; infinite if they differ in shape.
 double difference(const at::Tensor& ours, const at::Tensor& theirs);
+/// Of a number, which comes as a tensor of one.
+double difference(double ours, const at::Tensor& theirs);
 
 /// The largest of each kind, which are printed in the end.
 class Differences {

@@ -49,6 +49,10 @@ double difference(const at::Tensor& ours, const at::Tensor& theirs) {
   return off == 0 ? 0 : off / theirs.to(at::kDouble).norm().item<double>();
 }
 
+double difference(double ours, const at::Tensor& theirs) {
+  return difference(at::full({1}, ours, at::kDouble), theirs);
+}
+
 void Differences::at_most(double bound, const std::string& what, double difference) {
   EXPECT_LE(difference, bound) << what;
   double& largest = largest_.try_emplace(what, difference).first->second;

@@ -14,6 +14,24 @@
 namespace lockstep::ml {
 namespace {
 
+/// The same rows, each counted once.
+class Unweighted final : public Table {
+ public:
+  explicit Unweighted(const Table& table) : Table(table.group()), table_(table) {
+    plan_ = table.plan();
+    columns_ = table.columns();
+    type_ = table.type();
+  }
+  Block block(std::int64_t number, at::Tensor& scratch) const override {
+    Block result = table_.block(number, scratch);
+    result.weights = nullptr;
+    return result;
+  }
+
+ private:
+  const Table& table_;
+};
+
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 /// What is kept of a column: the columns of what is folded, one behind the other. Last comes the weight of all rows.
@@ -161,7 +179,7 @@ Moments both(const Moments& one, const Moments& other) {
 Moments moments(const Table& table, int threads) { return moments_of(fold(table, threads, moments_fold(table))); }
 
 double mean_variance(const Table& table, int threads) {
-  return moments(table, threads).variance().mean().item<double>();
+  return moments(Unweighted(table), threads).variance().mean().item<double>();
 }
 
 }  // namespace lockstep::ml

@@ -38,7 +38,7 @@ Moments moments_of(const at::Tensor& folded);
 /// Of two tables with the same columns together.
 Moments both(const Moments& one, const Moments& other);
 
-/// Of all columns: by which tolerances are scaled.
+/// Of all columns, by which tolerances are scaled: as scikit-learn's it knows no weights.
 double mean_variance(const Table& table, int threads);
 
 }  // namespace lockstep::ml
