@@ -12,6 +12,8 @@ void add_bench(CLI::App& app) {
   add_bench_io(*bench);
   add_bench_formats(*bench);
   add_bench_io_worker(*bench);
+  add_bench_ml(*bench);
+  add_bench_ml_worker(*bench);
   add_bench_train(*bench);
   add_bench_train_worker(*bench);
 }

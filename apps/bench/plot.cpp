@@ -108,7 +108,7 @@ struct Line {
   std::string work;  // "" where all do the same
 };
 
-bool over_ranks(const Report& report) {
+bool over_cores(const Report& report) {
   const auto& all = report.all();
   return std::all_of(all.begin(), all.end(), [](const Series& series) { return series.workload.bytes == 0; });
 }
@@ -118,7 +118,7 @@ std::vector<Line> lines_of(const Report& report) {
   for (const auto& workload : report.workloads()) {
     if (std::find(works.begin(), works.end(), workload.name) == works.end()) works.push_back(workload.name);
   }
-  if (!over_ranks(report) || works.size() == 1) works = {""};
+  if (!over_cores(report) || works.size() == 1) works = {""};
   std::vector<Line> lines;
   for (const auto& work : works) {
     for (const auto& participant : report.participants()) lines.push_back({participant, work});
@@ -154,7 +154,14 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
 
 /// Where a workload lies on the axis; 0: nowhere.
 double place_of(const Report& report, const Workload& workload) {
-  return over_ranks(report) ? workload.ranks : static_cast<double>(workload.bytes);
+  return over_cores(report) ? workload.cores() : static_cast<double>(workload.bytes);
+}
+
+std::string place_name(const Report& report) {
+  if (!over_cores(report)) return "bytes per rank";
+  const auto& all = report.all();
+  const bool threads = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.workload.threads > 1; });
+  return threads ? "cores" : "ranks";
 }
 
 std::vector<std::pair<double, double>> points_of(const Report& report, const Line& line) {
@@ -192,7 +199,7 @@ std::string grid(const Report& report, const Axis& x, const Axis& y, const std::
     if (place == 0) continue;
     out += straight(x(place), kTop, x(place), kBottom, faint) +
            text_at(x(place), kBottom + 20, "middle",
-                   workload.bytes > 0 ? format_bytes(workload.bytes) : std::to_string(workload.ranks));
+                   workload.bytes > 0 ? format_bytes(workload.bytes) : std::to_string(workload.cores()));
   }
   for (const double tick : ticks) {
     out += straight(kLeft, y(tick), kRight, y(tick), faint) +
@@ -220,13 +227,15 @@ std::string svg_plot(const Report& report, const std::string& title) {
   out += text_at(kLeft, 30, "start", title, " font-size=\"16\" font-weight=\"bold\"");
   if (places.high == 0) return out + text_at(kLeft, kTop + 20, "start", "nothing was measured") + "</svg>\n";
 
-  // A little room left and right. Over ranks times are of one size, and it shows how they grow.
-  const Scale scale = over_ranks(report) ? Scale::Linear : Scale::Logarithmic;
+  // A little room left and right. Times of one size show how they grow.
+  constexpr double kOneSize = 20;
+  const bool linear = over_cores(report) && seconds.high <= kOneSize * seconds.low;
+  const Scale scale = linear ? Scale::Linear : Scale::Logarithmic;
   const auto ticks = ticks_of(scale, seconds);
   const Axis x(Scale::Logarithmic, places.low / 1.5, places.high * 1.5, kLeft, kRight);
   const Axis y(scale, ticks.front(), ticks.back(), kBottom, kTop);
   out += grid(report, x, y, ticks);
-  out += text_at((kLeft + kRight) / 2, kBottom + 44, "middle", over_ranks(report) ? "ranks" : "bytes per rank");
+  out += text_at((kLeft + kRight) / 2, kBottom + 44, "middle", place_name(report));
   out += text_at(kLeft, kTop - 8, "end", "median time");
 
   const auto styles = styles_of(lines);

@@ -1,7 +1,8 @@
 // apps/bench/plot.h
 //
-// A Report as a picture: median time over bytes or, where nothing has a size, over ranks,
-// where the axis of time begins at 0; else both are logarithmic. One line per participant and kind of work.
+// A Report as a picture: median time over bytes or, where nothing has a size, over ranks or cores.
+// Over ranks or cores the axis of time begins at 0 if times are of one size; else both axes are
+// logarithmic. One line per participant and kind of work.
 #pragma once
 
 #include <string>

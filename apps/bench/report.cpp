@@ -37,6 +37,8 @@ nlohmann::json row_json(const Series& series) {
   row["reps"] = series.seconds.size();
   if (series.samples_per_call) row["samples_per_s"] = static_cast<double>(*series.samples_per_call) / median_s;
   if (series.peak_pss_bytes) row["peak_pss_bytes"] = *series.peak_pss_bytes;
+  if (series.bytes_per_call) row["bytes_per_s"] = bytes_per_s(series);
+  if (!series.values.empty()) row["values"] = series.values;
   if (!series.open_seconds.empty()) row["open_s"] = median(series.open_seconds);
   if (!series.exposed_shares.empty()) row["exposed_share"] = median(series.exposed_shares);
   if (series.disk) {
@@ -72,6 +74,10 @@ double percentile(std::vector<double> values, double percent) {
   std::sort(values.begin(), values.end());
   const auto rank = static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(values.size())));
   return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
+}
+
+double bytes_per_s(const Series& series) {
+  return static_cast<double>(series.bytes_per_call.value_or(series.workload.bytes)) / median(series.seconds);
 }
 
 Series& Report::series(const Participant& participant, const Workload& workload) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +18,7 @@
 namespace lockstep::apps {
 
 inline constexpr const char* kOurs = "lockstep";
-/// Neither ours nor a peer: the same work without communication.
+/// Neither ours nor a peer: the same work without communication, or no more than the reading of its data.
 inline constexpr const char* kCeiling = "ceiling";
 
 struct Participant {
@@ -30,13 +31,17 @@ std::string label(const Participant& participant);
 /// Neither ours nor the ceiling.
 bool is_peer(const Participant& participant);
 
-/// What was done: times compare only within one Workload.
+/// What was done: times compare only within one Workload, which is the same work on as many cores, whether they are
+/// used by ranks or by threads.
 struct Workload {
   std::string name;  // "allreduce"
   int ranks = 1;
   int threads = 1;
   std::int64_t bytes = 0;  // 0: no size belongs to it
-  bool operator==(const Workload&) const = default;
+  int cores() const noexcept { return ranks * threads; }
+  bool operator==(const Workload& other) const {
+    return name == other.name && cores() == other.cores() && bytes == other.bytes;
+  }
 };
 
 /// Everything measured of one participant on one workload.
@@ -49,12 +54,17 @@ struct Series {
   std::optional<DiskUse> disk = {};         // of what was read
   std::vector<double> open_seconds = {};    // until it could be read
   std::vector<double> exposed_shares = {};  // of a step: waiting for other ranks
+  std::optional<std::int64_t> bytes_per_call = {};
+  std::map<std::string, double> values = {};  // what came out
 };
 
 /// Mean of the two middle values of an even number. Requires a value.
 double median(std::vector<double> values);
 /// The smallest value that `percent` of all values do not exceed. Requires a value.
 double percentile(std::vector<double> values, double percent);
+
+/// By what was read in a call, or the workload's size; 0 if neither is known. Requires a time.
+double bytes_per_s(const Series& series);
 
 /// Best peer's median over ours: above 1 ours is faster.
 struct Ratio {

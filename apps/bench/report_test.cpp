@@ -79,6 +79,22 @@ TEST(Report, ComparesEachOfOursWithTheBestPeer) {
   EXPECT_DOUBLE_EQ(ratios[1].ratio, 0.5);
 }
 
+TEST(Report, ComparesWhatUsedAsManyCores) {
+  Report report("ml");
+  const Participant ranks{kOurs, "ranks"};
+  report.add({kOurs, ""}, {"kmeans", 1, 2}, {1});
+  report.add(ranks, {"kmeans", 2, 1}, {2});
+  report.add(kFast, {"kmeans", 1, 2}, {4});
+  report.add(kFast, {"kmeans", 1, 1}, {1});
+  const auto ratios = report.ratios();
+  ASSERT_EQ(ratios.size(), 2U);
+  EXPECT_EQ(ratios[1].ours, ranks);
+  EXPECT_DOUBLE_EQ(ratios[1].ratio, 2);
+  EXPECT_EQ(report.workloads().size(), 2U);
+  EXPECT_EQ(report.json()["rows"][1]["ranks"], 2);
+  EXPECT_EQ(report.json()["rows"][1]["threads"], 1);
+}
+
 TEST(Report, JsonHasTheDocumentedShape) {
   const auto json = example().json();
   EXPECT_EQ(json["bench"], "allreduce");
@@ -136,6 +152,25 @@ TEST(Table, AsMarkdownHasMediansAndRatios) {
   EXPECT_TRUE(has(text, "| time over ceiling, lockstep in_place | 2000.00 | - |")) << text;
 }
 
+TEST(Table, AsMarkdownLiesOnItsSideWhereWorkloadsAreMany) {
+  Report report("ml");
+  for (int cores = 1; cores <= 9; ++cores) report.add({kOurs, ""}, {"kmeans", 1, cores}, {1});
+  report.add(kFast, {"kmeans", 1, 2}, {3});
+  const auto text = markdown_table(report);
+  EXPECT_TRUE(has(text, "| median | lockstep | fast | **ratio, lockstep** |\n| --- | --- | --- | --- |\n")) << text;
+  EXPECT_TRUE(has(text, "\n| kmeans | 1.00 s | - | - |\n")) << text;
+  EXPECT_TRUE(has(text, "\n| kmeans x 2 | 1.00 s | 3.00 s | **3.00 x fast** |\n")) << text;
+}
+
+TEST(Table, WhatIsReadBecomesARate) {
+  Report report("ml");
+  report.add({kOurs, ""}, {"kmeans"}, {0.5});
+  report.series({kOurs, ""}, {"kmeans"}).bytes_per_call = 2'000'000'000;
+  EXPECT_EQ(report.json()["rows"][0]["bytes_per_s"], 4e9);
+  EXPECT_TRUE(has(full_table(report), "4.00"));
+  EXPECT_TRUE(has(markdown_table(report), "| GB/s, lockstep | 4.00 |"));
+}
+
 TEST(Plot, DrawsOneLinePerParticipant) {
   const auto svg = svg_plot(example(), "a < b");
   std::size_t lines = 0;
@@ -157,6 +192,15 @@ TEST(Plot, IsOverRanksWhereNothingHasASize) {
   for (const char* part : {">ranks<", ">2<", ">0<", ">150 ms<", ">lockstep, mlp<", ">lockstep, cnn<"})
     EXPECT_TRUE(has(svg, part)) << part;
   EXPECT_TRUE(has(medians_table(report), "cnn x 2"));
+}
+
+TEST(Plot, IsOverCoresWhereThereAreThreads) {
+  Report report("ml");
+  report.add({kOurs, ""}, {"kmeans", 1, 16}, {0.1});
+  report.add({kOurs, "ranks"}, {"kmeans", 1, 1}, {10});
+  const auto svg = svg_plot(report, "fits");
+  for (const char* part : {">cores<", ">16<", ">10.0 s<"}) EXPECT_TRUE(has(svg, part)) << part;
+  EXPECT_FALSE(has(svg, ">0<")) << "times that differ much are on a logarithmic axis";
 }
 
 TEST(Plot, TellsOurLinesApart) {

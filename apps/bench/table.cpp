@@ -15,9 +15,10 @@ namespace {
 constexpr int kLabelWidth = 20;
 constexpr int kCellWidth = 12;
 
+/// In GB/s.
 std::string rate(const Series& series) {
-  if (series.workload.bytes == 0) return "";
-  return fmt::format("{:.2f}", static_cast<double>(series.workload.bytes) / median(series.seconds) / 1e9);
+  const double bytes = bytes_per_s(series);
+  return bytes == 0 ? "" : fmt::format("{:.2f}", bytes / 1e9);
 }
 
 /// With the peer that is the fastest.
@@ -35,30 +36,60 @@ std::string over_ceiling(const Report& report, const Series& series) {
   return over ? fmt::format("{:.2f}", *over) : "";
 }
 
-std::string line(const std::string& size, const std::string& who, const std::string& median_time,
-                 const std::string& p95, const std::string& gb_per_s, const std::string& over,
-                 const std::string& ratio) {
-  return fmt::format("{:<14}{:<{}}{:>{}}{:>{}}{:>9}{:>14}{}{}\n", size, who, kLabelWidth, median_time, kCellWidth, p95,
-                     kCellWidth, gb_per_s, over, ratio.empty() ? "" : "  ", ratio);
+/// Of a table, as wide as what stands in it.
+std::size_t width_of(const std::vector<Workload>& workloads, int least) {
+  std::size_t widest = 0;
+  for (const auto& workload : workloads) widest = std::max(widest, heading(workload).size());
+  return std::max(widest + 2, static_cast<std::size_t>(least));
+}
+
+std::string line(const std::string& size, std::size_t size_width, const std::string& who,
+                 const std::string& median_time, const std::string& p95, const std::string& gb_per_s,
+                 const std::string& over, const std::string& ratio) {
+  return fmt::format("{:<{}}{:<{}}{:>{}}{:>{}}{:>9}{:>14}{}{}\n", size, size_width, who, kLabelWidth, median_time,
+                     kCellWidth, p95, kCellWidth, gb_per_s, over, ratio.empty() ? "" : "  ", ratio);
+}
+
+/// Of a table in Markdown: what stands in it for each workload, "-" for nothing.
+struct Row {
+  std::string name;
+  std::vector<std::string> cells;
+  bool empty() const {
+    return std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell == "-"; });
+  }
+};
+
+/// Columns become rows.
+std::vector<Row> on_its_side(const std::vector<Row>& rows) {
+  std::vector<Row> result;
+  for (std::size_t column = 0; column < rows[0].cells.size(); ++column) {
+    result.push_back({rows[0].cells[column], {}});
+    for (std::size_t row = 1; row < rows.size(); ++row) result.back().cells.push_back(rows[row].cells[column]);
+  }
+  Row names{rows[0].name, {}};
+  for (std::size_t row = 1; row < rows.size(); ++row) names.cells.push_back(rows[row].name);
+  result.insert(result.begin(), names);
+  return result;
 }
 
 }  // namespace
 
 std::string heading(const Workload& workload) {
   if (workload.bytes > 0) return format_bytes(workload.bytes);
-  return workload.ranks == 1 ? workload.name : fmt::format("{} x {}", workload.name, workload.ranks);
+  return workload.cores() == 1 ? workload.name : fmt::format("{} x {}", workload.name, workload.cores());
 }
 
 std::string medians_table(const Report& report) {
   const auto workloads = report.workloads();
+  const std::size_t width = width_of(workloads, kCellWidth);
   std::string text = fmt::format("{:<{}}", "median", kLabelWidth);
-  for (const auto& workload : workloads) text += fmt::format("{:>{}}", heading(workload), kCellWidth);
+  for (const auto& workload : workloads) text += fmt::format("{:>{}}", heading(workload), width);
   text += '\n';
   for (const auto& participant : report.participants()) {
     text += fmt::format("{:<{}}", label(participant), kLabelWidth);
     for (const auto& workload : workloads) {
       const auto* series = report.find(participant, workload);
-      text += fmt::format("{:>{}}", series != nullptr ? format_seconds(median(series->seconds)) : "-", kCellWidth);
+      text += fmt::format("{:>{}}", series != nullptr ? format_seconds(median(series->seconds)) : "-", width);
     }
     text += '\n';
   }
@@ -66,14 +97,17 @@ std::string medians_table(const Report& report) {
 }
 
 std::string full_table(const Report& report) {
-  std::string text = line("", "", "median", "p95", "GB/s", "over ceiling", "ratio");
+  constexpr int kLeastWidth = 14;
+  const auto workloads = report.workloads();
+  const std::size_t width = width_of(workloads, kLeastWidth);
+  std::string text = line("", width, "", "median", "p95", "GB/s", "over ceiling", "ratio");
   const auto ratios = report.ratios();
-  for (const auto& workload : report.workloads()) {
+  for (const auto& workload : workloads) {
     std::string first_column = heading(workload);
     for (const auto& participant : report.participants()) {
       const auto* series = report.find(participant, workload);
       if (series == nullptr) continue;
-      text += line(first_column, label(participant), format_seconds(median(series->seconds)),
+      text += line(first_column, width, label(participant), format_seconds(median(series->seconds)),
                    format_seconds(percentile(series->seconds, 95)), rate(*series), over_ceiling(report, *series),
                    comparison(ratios, *series));
       first_column.clear();
@@ -84,36 +118,38 @@ std::string full_table(const Report& report) {
 }
 
 std::string markdown_table(const Report& report) {
+  constexpr std::size_t kMostColumns = 8;
   const auto workloads = report.workloads();
   const auto ratios = report.ratios();
-  const auto row = [&](const std::string& first, const auto& cell) {
-    std::string text = "| " + first + " |";
-    for (const auto& workload : workloads) text += fmt::format(" {} |", cell(workload));
-    return text + "\n";
-  };
-  std::string text = row("median", heading) + row("---", [](const Workload&) { return "---"; });
-  for (const auto& participant : report.participants()) {
-    text += row(label(participant), [&](const Workload& workload) {
+  std::vector<Row> rows = {{"median", {}}};
+  for (const auto& workload : workloads) rows[0].cells.push_back(heading(workload));
+  const auto add = [&](const Participant& participant, const std::string& name, const auto& cell) {
+    Row row{name, {}};
+    for (const auto& workload : workloads) {
       const auto* series = report.find(participant, workload);
-      return series != nullptr ? format_seconds(median(series->seconds)) : "-";
-    });
-  }
-  for (const auto& participant : report.participants()) {
-    if (participant.who != kOurs) continue;
-    text += row("**ratio, " + label(participant) + "**", [&](const Workload& workload) {
-      const auto* series = report.find(participant, workload);
-      const std::string ratio = series != nullptr ? comparison(ratios, *series) : "";
-      return ratio.empty() ? "-" : "**" + ratio + "**";
-    });
-    const auto over = [&](const Workload& workload) {
-      const auto* series = report.find(participant, workload);
-      const std::string cell = series != nullptr ? over_ceiling(report, *series) : "";
-      return cell.empty() ? std::string("-") : cell;
-    };
-    if (std::any_of(workloads.begin(), workloads.end(), [&](const Workload& one) { return over(one) != "-"; })) {
-      text += row("time over ceiling, " + label(participant), over);
+      const std::string text = series != nullptr ? cell(*series) : "";
+      row.cells.push_back(text.empty() ? "-" : text);
     }
+    if (!row.empty()) rows.push_back(row);
+  };
+  for (const auto& who : report.participants()) {
+    add(who, label(who), [](const Series& series) { return format_seconds(median(series.seconds)); });
   }
+  for (const auto& who : report.participants()) {
+    if (who.who != kOurs) continue;
+    add(who, "**ratio, " + label(who) + "**", [&](const Series& series) {
+      const std::string ratio = comparison(ratios, series);
+      return ratio.empty() ? "" : "**" + ratio + "**";
+    });
+    add(who, "time over ceiling, " + label(who), [&](const Series& series) { return over_ceiling(report, series); });
+  }
+  for (const auto& who : report.participants()) {
+    add(who, "GB/s, " + label(who), [](const Series& series) { return series.bytes_per_call ? rate(series) : ""; });
+  }
+  if (workloads.size() > kMostColumns) rows = on_its_side(rows);
+  rows.insert(rows.begin() + 1, {"---", std::vector<std::string>(rows[0].cells.size(), "---")});
+  std::string text;
+  for (const auto& row : rows) text += fmt::format("| {} | {} |\n", row.name, join(row.cells, " | "));
   return text;
 }
 

@@ -11,13 +11,13 @@
 
 namespace lockstep::apps {
 
-/// "64 KiB", or the workload's name where no size tells them apart: "mlp", "mlp x 2" on two ranks.
+/// "64 KiB", or the workload's name where no size tells them apart: "mlp", "mlp x 2" on two cores.
 std::string heading(const Workload& workload);
 /// Medians so far, one line per participant and one column per workload.
 std::string medians_table(const Report& report);
 /// Median, p95, GB/s and ratio of every row, then what was skipped and why.
 std::string full_table(const Report& report);
-/// Medians and ratios, one column per workload.
+/// Medians and ratios, one column per workload or, where they are many, one line.
 std::string markdown_table(const Report& report);
 
 /// Redraws the medians in place on a terminal wide and high enough for them;

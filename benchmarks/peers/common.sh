@@ -4,6 +4,8 @@ root=$(cd "$here/../.." && pwd)
 venv=$root/.venv-peers
 bin=$venv/bin
 gloo_python_file=$venv/gloo-python  # holds the path of a Python that has torch
+venv_ml=$venv/ml
+sklearn_python_file=$venv/sklearn-python
 
 # First line on stderr is the reason a reader sees: keep it whole.
 die() {
@@ -23,4 +25,11 @@ mpi_tool() {
     mpich:*HYDRA*) command -v "$tool" ;;
     *) return 1 ;;
   esac
+}
+
+# intel_mpi FOLDER: readies the environment for the Intel MPI that pip installed there. Its launcher must
+# find its own helpers first in PATH, or it takes MPICH's and aborts.
+intel_mpi() {
+  export PATH=$1/bin:$PATH LD_LIBRARY_PATH=$1/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export I_MPI_ROOT=$1 I_MPI_FABRICS=shm I_MPI_HYDRA_BOOTSTRAP=fork
 }

@@ -134,6 +134,58 @@ TEST(Program, MeasuresAllReduce) {
   EXPECT_TRUE(run.all_gone(2));
 }
 
+TEST(Program, MeasuresClassicalAlgorithms) {
+  const test::TemporaryFolder folder;
+  setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
+  Background run(
+      program({"bench", "ml", "--rows", "20000", "--rounds", "1", "--fits", "2", "--peers", "none", "--json",
+               folder / "report.json", "--plot", folder / "report.svg", "--markdown", folder / "report.md"}));
+  ASSERT_EQ(run.wait(kMeasuring_s), 0) << run.errors();
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_TRUE(fs::is_empty(folder / "cache/lockstep")) << "no data is left behind";
+
+  const auto report = parsed(contents(folder / "report.json"));
+  EXPECT_EQ(report["bench"], "ml");
+  EXPECT_EQ(report["skipped"], json::array());
+  std::set<std::string> rows, cases;
+  for (const auto& row : report["rows"]) {
+    expect_keys(row, {"who", "case", "ranks", "threads", "median_s", "reps", "bytes_per_s"});
+    EXPECT_GT(row["median_s"], 0.0);
+    EXPECT_GT(row["bytes_per_s"], 0.0);
+    cases.insert(row["case"]);
+    if (row["case"] != "kmeans") continue;
+    rows.insert(join({row["who"], row.value("variant", "-"), row["ranks"].dump(), row["threads"].dump()}, " "));
+    if (row["who"] == "lockstep") {
+      EXPECT_EQ(row["values"]["iterations"], 20) << row;
+      EXPECT_TRUE(row.contains("over_ceiling")) << row;
+      EXPECT_EQ(row["reps"], 2);
+    }
+  }
+  EXPECT_EQ(rows, (std::set<std::string>{"lockstep - 1 1", "lockstep - 1 2", "lockstep ranks 2 1", "ceiling - 1 1",
+                                         "ceiling - 1 2"}));
+  for (const char* name : {"kmeans", "kmeans_f32", "kmeans_wide", "linreg"}) EXPECT_TRUE(cases.contains(name)) << name;
+  EXPECT_TRUE(has(contents(folder / "report.svg"), ">cores<"));
+  EXPECT_TRUE(has(contents(folder / "report.md"), "kmeans_wide x 2"));
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+TEST(Program, MeasuresWeakScaling) {
+  const test::TemporaryFolder folder;
+  Background run(program({"bench", "ml", "--cases", "linreg", "--rows", "20000", "--weak", "--threads", "0", "-n",
+                          "1,2", "--rounds", "1", "--fits", "1", "--peers", "none", "--json", folder / "report.json"}));
+  ASSERT_EQ(run.wait(kMeasuring_s), 0) << run.errors();
+  std::map<int, double> coefficients, bytes;
+  const auto report = parsed(contents(folder / "report.json"));
+  for (const auto& row : report["rows"]) {
+    if (row["who"] != "lockstep") continue;
+    coefficients[row["ranks"]] = row["values"]["coef"];
+    bytes[row["ranks"]] = row["bytes_per_s"].get<double>() * row["median_s"].get<double>();
+  }
+  EXPECT_EQ(coefficients.size(), 2U);
+  EXPECT_NE(coefficients[1], coefficients[2]) << "two ranks have twice the rows";
+  EXPECT_NEAR(bytes[2] / bytes[1], 2, 1e-6);
+}
+
 TEST(Program, CalibratesForLaterRuns) {
   const test::TemporaryFolder folder;
   unsetenv("LOCKSTEP_TUNING");
@@ -325,6 +377,11 @@ TEST(WrongUse, OfBench) {
                   {allreduce({"--json", folder / "absent/report.json"}), "absent/report.json"},
                   {allreduce({"--plot", folder / ""}), "cannot write "},
                   {allreduce({"--markdown", folder / "absent/report.md"}), "absent/report.md"},
+                  {{"bench", "ml", "--cases", "kmean"}, "no case 'kmean' to measure; did you mean 'kmeans'?"},
+                  {{"bench", "ml", "--peers", "sklaern"}, "unknown peer 'sklaern'; did you mean 'sklearn'?"},
+                  {{"bench", "ml", "--rows", "10"}, "--rows: Value 10"},
+                  {{"bench", "ml", "--threads", "0", "-n", "0", "--peers", "none"}, "neither threads nor ranks"},
+                  {{"bench", "ml", "--rows", "1000000000000", "--peers", "none"}, "too much for the "},
                   {{"bench", "calibrate", "--juggle"}, "unknown option '--juggle'; known: --help"},
                   {{"bench", "calibrate", "-n", "0"}, "--ranks: Value 0"},
                   {{"bench", "calibrate", "-n", "1"}, "--ranks: Value 1"},

@@ -1,0 +1,97 @@
+#include "bench/ml_case.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
+#include "lockstep/ml/algorithms/kmeans.h"
+#include "lockstep/ml/algorithms/linear_regression.h"
+
+namespace lockstep::apps {
+namespace {
+
+using Fit = std::function<MlFitted()>;
+using Targets = MlData::Targets;
+
+constexpr std::int64_t kIterations = 20;
+
+/// Beginning at the first rows, like everybody here.
+std::function<Fit(const ml::Table&)> kmeans(std::int64_t clusters) {
+  return [clusters](const ml::Table& table) -> Fit {
+    std::vector<std::int64_t> first(static_cast<std::size_t>(clusters));
+    std::iota(first.begin(), first.end(), std::int64_t{0});
+    const at::Tensor start = ml::rows_at(table, first);
+    return [&table, clusters, start] {
+      ml::KMeans kmeans({.n_clusters = clusters, .centers = start, .max_iter = kIterations, .tol = 0});
+      kmeans.fit(table);
+      const auto passes = static_cast<double>(kmeans.n_iter());
+      return MlFitted{{{"inertia", kmeans.inertia()}, {"iterations", passes}}, passes};
+    };
+  };
+}
+
+Fit linear_regression(const ml::Table& table) {
+  return [&table] {
+    ml::LinearRegression regression;
+    regression.fit(table);
+    const auto& [coef, intercept] = regression.model();
+    return MlFitted{{{"coef", coef[0][-1].item<double>()}, {"intercept", intercept[0].item<double>()}}};
+  };
+}
+
+MlCase kmeans_case(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t clusters,
+                   at::ScalarType type) {
+  return {.name = name,
+          .algorithm = "kmeans",
+          .arguments = {"--clusters", std::to_string(clusters), "--iterations", std::to_string(kIterations)},
+          .data = {.columns = columns, .blobs = clusters, .type = type},
+          .rows = rows,
+          .peers_over_ranks = {"daal4py"},
+          .prepare = kmeans(clusters)};
+}
+
+const std::vector<MlCase>& cases() {
+  static const std::vector<MlCase> all = {
+      kmeans_case("kmeans", 2'000'000, 20, 10, at::kDouble),
+      kmeans_case("kmeans_f32", 2'000'000, 20, 10, at::kFloat),
+      kmeans_case("kmeans_wide", 1'000'000, 50, 100, at::kFloat),
+      {.name = "linreg",
+       .algorithm = "linreg",
+       .data = {.targets = Targets::Real},
+       .takes_targets = true,
+       .rows = 5'000'000,
+       .peers_over_ranks = {"daal4py"},
+       .prepare = linear_regression},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::int64_t MlCase::bytes(std::int64_t rows_read) const {
+  const auto of_values = data.columns * static_cast<std::int64_t>(c10::elementSize(data.type));
+  const auto of_targets = takes_targets ? static_cast<std::int64_t>(sizeof(double)) : 0;
+  return rows_read * (of_values + of_targets);
+}
+
+const std::vector<std::string>& ml_case_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    for (const auto& one : cases()) result.push_back(one.name);
+    return result;
+  }();
+  return names;
+}
+
+const MlCase& ml_case(const std::string& name) {
+  const auto found = std::find_if(cases().begin(), cases().end(), [&](const auto& one) { return one.name == name; });
+  if (found == cases().end()) {
+    fail(Fault::Usage, fmt::format("no case '{}' to measure{}", name, proposal(name, ml_case_names())));
+  }
+  return *found;
+}
+
+}  // namespace lockstep::apps

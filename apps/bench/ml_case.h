@@ -1,0 +1,43 @@
+// apps/bench/ml_case.h
+//
+// What `lockstep bench ml` fits: a new case is one entry of the table in ml_case.cpp and,
+// for its algorithm, a function of benchmarks/peers/ml_fits.py.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/ml_data.h"
+#include "lockstep/ml/table.h"
+
+namespace lockstep::apps {
+
+/// What came out.
+struct MlFitted {
+  std::map<std::string, double> values;  // by which the participants are compared
+  double passes = 1;                     // over the rows
+};
+
+struct MlCase {
+  std::string name;
+  std::string algorithm;                    // as the peers' program calls it
+  std::vector<std::string> arguments = {};  // of the peers' program, beyond the data
+  MlData data;
+  bool takes_targets = false;                      // of the data
+  std::int64_t rows = 0;                           // unless others are asked for
+  std::vector<std::string> peers_over_ranks = {};  // those that have it on several ranks
+  /// Readies everything but the fit, which is what it returns. Both are collectives.
+  std::function<std::function<MlFitted()>(const ml::Table& table)> prepare;
+
+  /// That a pass over so many rows reads.
+  std::int64_t bytes(std::int64_t rows_read) const;
+};
+
+const std::vector<std::string>& ml_case_names();
+/// Fault::Usage if there is none of that name, proposing the nearest.
+const MlCase& ml_case(const std::string& name);
+
+}  // namespace lockstep::apps
