@@ -21,6 +21,7 @@ void add_doctor(CLI::App& app);
 inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
 void add_kmeans(CLI::App& app, const std::vector<std::string>& words);
 void add_linreg(CLI::App& app, const std::vector<std::string>& words);
+void add_logreg(CLI::App& app, const std::vector<std::string>& words);
 /// `program` is what stands after "--"; it must live until the command line is parsed.
 void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);

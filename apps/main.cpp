@@ -110,6 +110,7 @@ int run(std::vector<std::string> arguments) {
   add_launch(app, program);
   add_linreg(app, arguments);
   add_list(app);
+  add_logreg(app, arguments);
   add_pack(app);
   add_predict(app);
   add_runs(app);

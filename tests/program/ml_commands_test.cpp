@@ -152,9 +152,34 @@ TEST_F(MlCommands, CovarianceShowsWhatVariesTogether) {
   EXPECT_TRUE(has(read_whole(*this / "far.csv"), "mahalanobis\n"));
 }
 
+TEST_F(MlCommands, LogregTellsClassesApart) {
+  std::set<std::string> models;
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{}, {"--threads", "2"}, {"-n", "2"}, {"-n", "3", "--threads", "1"}}) {
+    std::vector<std::string> words{
+        "logreg", "blobs:samples=20000,dims=4,classes=3", "--target", "label", "--json", "-o", *this / "model"};
+    words.insert(words.end(), layout.begin(), layout.end());
+    const auto answer = run(words);
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto report = json::parse(answer.output);
+    EXPECT_EQ(report["columns"], 4);
+    EXPECT_EQ(report["classes"], (std::vector<double>{0, 1, 2}));
+    EXPECT_GT(report["accuracy"], 0.5);
+    EXPECT_TRUE(report["converged"]);
+    models.insert(read_whole(*this / "model"));
+  }
+  EXPECT_EQ(models.size(), 1U);
+  const std::string few = "blobs:samples=50,dims=4,classes=3";
+  ASSERT_EQ(run({"predict", *this / "model", few, "-o", *this / "said.csv"}).code, 0);
+  EXPECT_EQ(read_whole(*this / "said.csv").rfind("label\n", 0), 0U);
+  ASSERT_EQ(run({"predict", *this / "model", few, "--proba", "-o", *this / "likely.csv"}).code, 0);
+  EXPECT_EQ(occurrences(read_whole(*this / "likely.csv"), "\n"), 51);
+}
+
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
+  folder_.write("one.csv", "a,b\n1,7\n3,7\n5,7\n");
   const std::string model = *this / "model";
   const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
       {{"kmeans"}, "name a data set", 2},
@@ -173,6 +198,10 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"covariance", *this / "gap.csv", "--columns", "a", "--ddof", "3", "-n", "2", "-o", model},
        "too few for ddof",
        2},
+      {{"logreg", *this / "gap.csv"}, "--target is required", 2},
+      {{"logreg", *this / "gap.csv", "--target", "a", "-C", "0"}, "C = 0", 2},
+      {{"logreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"logreg", *this / "one.csv", "--target", "b", "-n", "2", "-o", model}, "all rows are of class 7", 1},
       {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", model}, "gap.csv", 1},
   };
   for (const auto& [words, message, code] : cases) {

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
-#include "lockstep/core/on_threads.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
@@ -131,16 +130,17 @@ std::string Classes::name_of(std::int64_t number) const {
   return named ? value_names_[static_cast<std::size_t>(value)] : fmt::format("{}", value);
 }
 
-std::vector<std::int32_t> Classes::numbers(const Table& table, int threads) const {
-  std::vector<std::int32_t> result(static_cast<std::size_t>(table.own_rows()));
+ClassRows Classes::rows(const Table& table, int threads) const {
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(table.own_rows()));
   const ClassNumbers number_of(values_);
-  std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
-  on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t place, std::int64_t, int thread) {
-    const std::int64_t number = table.own_begin() + place;
-    const Block block = table.block(number, scratch[static_cast<std::size_t>(thread)]);
-    std::transform(block.targets, block.targets + block.rows, result.begin() + table.own_place(number), number_of);
-  });
-  return result;
+  const at::Tensor sums = fold(
+      table, threads,
+      {.name = "rows of classes", .size = count(), .leaf = [&](const Block& block, std::int64_t number, double* sum, int) {
+         std::int32_t* own = numbers.data() + table.own_place(number);
+         std::transform(block.targets, block.targets + block.rows, own, number_of);
+         for (std::int64_t row = 0; row < block.rows; ++row) sum[own[row]] += block.weight(row);
+       }});
+  return {std::move(numbers), {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + count()}};
 }
 
 at::Tensor Classes::values_of(const at::Tensor& numbers) const {

@@ -18,6 +18,11 @@
 
 namespace lockstep::ml {
 
+struct ClassRows {
+  std::vector<std::int32_t> numbers;  // of this rank's rows: the number of its class
+  std::vector<double> weights;        // by class: the sum of the weights of all its rows
+};
+
 class Classes {
  public:
   /// A target with more different values is none of classes.
@@ -39,8 +44,8 @@ class Classes {
   /// The field that they are the values of.
   const std::string& target() const noexcept { return target_; }
 
-  /// The class of each of this rank's rows, by its number; -1: another value.
-  std::vector<std::int32_t> numbers(const Table& table, int threads) const;
+  /// The class of each row of the table that they are of. A collective.
+  ClassRows rows(const Table& table, int threads) const;
   /// The values of classes by their numbers, [rows]: int64 if all values are whole, else float64.
   at::Tensor values_of(const at::Tensor& numbers) const;
   bool operator==(const Classes&) const = default;

@@ -39,7 +39,10 @@ TEST(Classes, AreTheSortedValuesOfTheTarget) {
         const auto classes = Classes::of(table, threads);
         EXPECT_EQ(classes.values(), sorted);
         EXPECT_EQ(classes.target(), "target");
-        const auto numbers = classes.numbers(table, threads);
+        const auto& [numbers, weights] = classes.rows(table, threads);
+        for (std::size_t i = 0; i < sorted.size(); ++i) {
+          EXPECT_EQ(weights[i], labels.eq(sorted[i]).sum().item<double>());
+        }
         ASSERT_EQ(static_cast<std::int64_t>(numbers.size()), table.own_rows());
         const std::int64_t first = table.plan().begin(table.own_begin());
         for (std::size_t i = 0; i < numbers.size(); ++i) {

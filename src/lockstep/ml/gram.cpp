@@ -12,10 +12,8 @@
 #include "lockstep/ml/kernels/add_gram.h"
 
 namespace lockstep::ml {
-namespace {
 
-/// The mean of the first block's rows: near enough to that of all that squares lose no digits to it.
-at::Tensor shift_of(const Table& table) {
+at::Tensor first_mean(const Table& table) {
   const std::int64_t columns = table.columns(), targets = table.targets();
   at::Tensor shift = at::zeros({columns + targets}, at::kDouble);
   if (table.own_begin() == 0 && table.own_end() > 0) {
@@ -32,11 +30,9 @@ at::Tensor shift_of(const Table& table) {
   return shift;
 }
 
-}  // namespace
-
 Gram gram(const Table& table, int threads) {
   const GramShape shape{table.columns(), table.targets()};
-  const at::Tensor shift = shift_of(table);
+  const at::Tensor shift = first_mean(table);
   std::vector<GramScratch> scratch(static_cast<std::size_t>(threads));
   const at::Tensor sums =
       fold(table, threads,

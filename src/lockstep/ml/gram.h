@@ -19,6 +19,10 @@ struct Gram {
   at::Tensor centred;  // [columns + targets] squared: the sums of weight · (z - mean) · (z - mean)ᵀ
 };
 
+/// The mean of the first block's rows, [columns + targets]: near enough to that of all that squares of what is moved by
+/// it lose no digits. A collective.
+at::Tensor first_mean(const Table& table);
+
 /// A collective; the same bits on any number of ranks and threads. Fault::Data if a value is not finite.
 Gram gram(const Table& table, int threads);
 

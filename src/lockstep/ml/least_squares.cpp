@@ -16,11 +16,19 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "lockstep/core/log.h"
 #include "lockstep/core/one_thread.h"
+#include "lockstep/core/text.h"
 
 namespace lockstep::ml {
 
 at::Tensor LinearModel::predict(const at::Tensor& x) const { return x.to(at::kDouble).matmul(coef.t()) + intercept; }
+
+void warn_of_undetermined(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 10;
+  log().warn("{} are constant or depend on each other: of all coefficients that fit as well, those of the least norm",
+             list_some(names, kMost));
+}
 
 NormalEquations::NormalEquations(const Gram& gram, std::int64_t columns, bool fit_intercept)
     : weight_(gram.weight),
@@ -51,18 +59,20 @@ void NormalEquations::find_null_space(const at::Tensor& constant, std::int64_t n
   constexpr double kRounding = 1e-12;
   const double mean = unscaled.t().matmul(x_mean_).norm().item<double>();
   if (fit_intercept_ || mean <= kRounding * (unscale * x_mean_).norm().item<double>()) {
-    return find_undetermined(null_space_);
+    free_ = null_space_;
+    return find_undetermined();
   }
   // Without an intercept the data say how much of this there must be; only the rest of the space is free.
   const at::Tensor means = null_space_.t().matmul(x_mean_);
   steady_ = null_space_.matmul(means);
   const at::Tensor turned = std::get<0>(at::linalg_qr(at::cat({means, at::eye(nulls, means.options())}, 1)));
-  find_undetermined(null_space_.matmul(turned.slice(1, 1)));
+  free_ = null_space_.matmul(turned.slice(1, 1));
+  find_undetermined();
 }
 
-void NormalEquations::find_undetermined(const at::Tensor& null_space) {
+void NormalEquations::find_undetermined() {
   constexpr double kPart = 1e-6;
-  const at::Tensor part = null_space.square().sum(1).sqrt();
+  const at::Tensor part = free_.square().sum(1).sqrt();
   for (std::int64_t column = 0; column < part.size(0); ++column) {
     if (part[column].item<double>() > kPart) undetermined_.push_back(column);
   }
@@ -70,6 +80,12 @@ void NormalEquations::find_undetermined(const at::Tensor& null_space) {
 
 at::Tensor NormalEquations::without_nulls(const at::Tensor& columns) const {
   return columns - null_space_.matmul(null_space_.t().matmul(columns));
+}
+
+LinearModel NormalEquations::least_norm(const LinearModel& model) const {
+  const OneThread same_bits;
+  const at::Tensor excess = model.coef.matmul(free_).matmul(free_.t());
+  return {model.coef - excess, fit_intercept_ ? model.intercept + excess.matmul(x_mean_).squeeze(1) : model.intercept};
 }
 
 /// (products + alpha)⁻¹ · right, which lies where the products do not vanish.

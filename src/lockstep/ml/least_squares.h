@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -22,6 +23,9 @@ struct LinearModel {
   at::Tensor predict(const at::Tensor& x) const;
 };
 
+/// Of columns by their names, which are not determined().
+void warn_of_undetermined(const std::vector<std::string>& names);
+
 /// Made once, it gives the coefficients for any penalty.
 class NormalEquations {
  public:
@@ -33,10 +37,12 @@ class NormalEquations {
   LinearModel solve(double alpha = 0) const;
   /// Columns that are constant, or depend on others, so that their coefficients are not determined: by number.
   const std::vector<std::int64_t>& undetermined() const noexcept { return undetermined_; }
+  /// Of all coefficients that say the same of the rows as `model` those of the least norm.
+  LinearModel least_norm(const LinearModel& model) const;
 
  private:
   void find_null_space(const at::Tensor& constant, std::int64_t nulls);
-  void find_undetermined(const at::Tensor& null_space);
+  void find_undetermined();
   at::Tensor solved(const at::Tensor& right, double alpha) const;
   at::Tensor through_origin(const at::Tensor& coef, double alpha) const;
   at::Tensor without_nulls(const at::Tensor& columns) const;
@@ -47,6 +53,7 @@ class NormalEquations {
   at::Tensor products_, with_targets_;   // centred: [columns, columns], [columns, targets]
   at::Tensor scale_, values_, vectors_;  // of scale · products · scale
   at::Tensor null_space_;                // [columns, n], orthonormal, of unscaled unknowns
+  at::Tensor free_;                      // that of it, or all, of which the data say nothing
   at::Tensor steady_;                    // [columns, 1]: combines columns to a constant other than 0, if they can be
   std::vector<std::int64_t> undetermined_;
 };

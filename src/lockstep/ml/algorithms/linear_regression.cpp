@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
-#include "lockstep/core/log.h"
-#include "lockstep/core/text.h"
 #include "lockstep/ml/gram.h"
 
 namespace lockstep::ml {
@@ -50,10 +48,7 @@ void LinearRegression::fit(const Table& table) {
   share(table, model_);
   undetermined_.clear();
   for (const std::int64_t column : equations.undetermined()) undetermined_.push_back(table.name_of(column));
-  if (undetermined_.empty() || options_.alpha > 0 || table.group().rank() != 0) return;
-  constexpr std::size_t kMost = 10;
-  log().warn("{} are constant or depend on each other: of all coefficients that fit as well, those of the least norm",
-             list_some(undetermined_, kMost));
+  if (!undetermined_.empty() && options_.alpha == 0 && table.group().rank() == 0) warn_of_undetermined(undetermined_);
 }
 
 std::vector<LinearModel> LinearRegression::path(const Table& table, const std::vector<double>& alphas) const {

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/ml/kernels/padded.h"
+
 namespace lockstep::ml {
 
 /// Centroids as the sweep reads them: in panels of 64 bytes, each value beside those of its neighbours, moved so that
@@ -43,9 +45,6 @@ class CentroidPanels {
   std::vector<Line> lines_;    // [panels, columns]
   std::vector<Line> offsets_;  // [panels]
 };
-
-/// Doubles from the sums of one centroid to those of the next.
-constexpr std::int64_t padded(std::int64_t columns) noexcept { return (columns + 7) / 8 * 8; }
 
 /// What a sweep adds to: of each centroid its rows' sum and weight.
 struct ClusterSums {

@@ -1,0 +1,117 @@
+// `lockstep logreg`: logistic regression of two classes or more.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "json_text.h"
+#include "lockstep/core/text.h"
+#include "lockstep/ml/algorithms/logistic_regression.h"
+#include "ml/ml_options.h"
+#include "whole_number.h"
+#include "with_commas.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr const char kExamples[] = R"(Examples:
+  lockstep logreg digits --target label -n 4 -o model.safetensors     four ranks, the model in a file
+  lockstep logreg 'part-*.csv' --target bought -C 0.1 --class-weight balanced
+  lockstep logreg table.csv --target bought -C inf                    without a penalty
+The coefficients have the same bits on any number of ranks and threads. See 'lockstep predict'.)";
+
+struct Options {
+  MlOptions ml;
+  ml::LogisticRegressionOptions regression;
+};
+
+void tell(const ml::LogisticPass& pass) {
+  if (pass.iteration >= 10 && pass.iteration % 10 != 0) return;
+  fmt::print(stderr, "iteration {}  loss {:.8g}  gradient {:.3g}\n", pass.iteration, pass.loss, pass.gradient);
+}
+
+nlohmann::json report_of(const Options& options, const ml::Table& table, const ml::LogisticRegression& regression,
+                         double score, double seconds) {
+  const auto& [coef, intercept] = regression.model();
+  nlohmann::json outputs = nlohmann::json::object();
+  for (std::int64_t output = 0; output < coef.size(0); ++output) {
+    nlohmann::json coefficients = nlohmann::json::object();
+    for (std::int64_t column = 0; column < table.columns(); ++column) {
+      coefficients[table.names()[static_cast<std::size_t>(column)]] =
+          coef.const_data_ptr<double>()[output * table.columns() + column];
+    }
+    // One output is for the second class.
+    outputs[regression.classes().name_of(coef.size(0) == 1 ? 1 : output)] = {
+        {"coefficients", coefficients}, {"intercept", intercept.const_data_ptr<double>()[output]}};
+  }
+  nlohmann::json report = {{"algorithm", "logreg"},
+                           {"rows", table.rows()},
+                           {"columns", table.columns()},
+                           {"ranks", table.group().size()},
+                           {"classes", regression.classes().values()},
+                           {"objective", regression.objective()},
+                           {"accuracy", score},
+                           {"iterations", regression.n_iter()},
+                           {"converged", regression.converged()},
+                           {"seconds", seconds},
+                           {"outputs", outputs},
+                           {"undetermined", regression.undetermined()},
+                           {"output", options.ml.output}};
+  if (std::isfinite(options.regression.C)) report["C"] = options.regression.C;
+  return report;
+}
+
+void run(const Options& options, comm::Communicator& world) {
+  const auto table = read_source(options.ml, world);
+  ml::LogisticRegression regression(options.regression);
+  const auto begin = std::chrono::steady_clock::now();
+  regression.fit(*table, options.ml.json ? std::function<void(const ml::LogisticPass&)>() : tell);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double score = regression.score(*table);
+  if (world.rank() != 0) return;
+  if (!options.ml.output.empty()) ml::write_model(options.ml.output, regression.file(*table));
+  if (options.ml.json) {
+    fmt::print("{}", json_text(report_of(options, *table, regression, score, seconds)));
+    return;
+  }
+  fmt::print("{} rows of {} columns, {} classes: accuracy {:.6f}, objective {:.8g} after {} iterations in {}\n",
+             with_commas(table->rows()), table->columns(), regression.classes().count(), score, regression.objective(),
+             regression.n_iter(), format_seconds(seconds));
+  if (!options.ml.output.empty()) fmt::print("{}\n", options.ml.output);
+}
+
+}  // namespace
+
+void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("logreg", "Logistic regression of two classes or more, on any number of ranks");
+  command->footer(kExamples);
+  auto& regression = options->regression;
+  options->ml.add_to(*command);
+  options->ml.choice.targets.resize(1);
+  command->add_option("--target", options->ml.choice.targets.front(), "Field of the classes")->required();
+  command->add_option("-C,--C", regression.C, "The inverse of the penalty; inf: none")->capture_default_str();
+  command->add_flag("!--no-intercept", regression.fit_intercept, "Margins go through the origin");
+  command->add_option("--class-weight", regression.class_weight, "balanced: all classes weigh alike");
+  command->add_option("--tol", regression.tol, "Ends when no component of the gradient is larger")
+      ->capture_default_str();
+  command->add_option("--max-iter", regression.max_iter, "Iterations at most")
+      ->check(whole_from(0))
+      ->capture_default_str();
+  command->add_option("--solver", regression.solver, "lbfgs, newton-cholesky, or auto: what is faster")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
+  command->callback([options, words] {
+    (void)ml::LogisticRegression(options->regression);
+    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+  });
+}
+
+}  // namespace lockstep::apps
