@@ -23,6 +23,14 @@ void MlOptions::add_to(CLI::App& command, bool needs_source) {
   command.add_option("--onehot", choice.onehot, "Fields of which each value becomes a column of 0 and 1")
       ->delimiter(',');
   command.add_option("--ordinal", choice.ordinal, "Fields whose values are numbered in their order")->delimiter(',');
+  command
+      .add_option("--missing", preparation.missing,
+                  "Values that are missing: error, mean fills them in, drop leaves rows out")
+      ->capture_default_str();
+  command
+      .add_option("--scale", preparation.scale,
+                  "Columns, unless encoded: none, standard (variance 1) or minmax (from 0 to 1)")
+      ->capture_default_str();
   command.add_option(
       "--memory", memory,
       "Rows of a rank beyond so many bytes are read anew in each pass, e.g. 4GiB; by default half of its "
@@ -52,9 +60,16 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
   end_with(launch.hosts.empty() ? comm::launch(launch) : launch_on_hosts(launch));
 }
 
+void write_output(const MlOptions& options, ml::ModelFile model, const ml::Table& table) {
+  if (options.output.empty()) return;
+  if (table.preparation() != nullptr) model.preparation = *table.preparation();
+  ml::write_model(options.output, model);
+}
+
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world) {
   return ml::read_table(world, options.from.source, options.from.open,
                         {.choice = options.choice,
+                         .preparation = options.preparation,
                          .threads = at::get_num_threads(),
                          .memory_bytes = options.memory.empty() ? 0 : parse_bytes(options.memory)});
 }

@@ -13,6 +13,7 @@
 #include "data/source_options.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/launcher.h"
+#include "lockstep/ml/model_file.h"
 #include "lockstep/ml/read_table.h"
 
 namespace lockstep::apps {
@@ -20,6 +21,7 @@ namespace lockstep::apps {
 struct MlOptions {
   SourceOptions from;
   ml::ColumnChoice choice;
+  ml::PreparationChoice preparation;
   comm::LaunchOptions launch;
   std::string memory;  // "4GiB"
   std::string output;
@@ -33,6 +35,9 @@ struct MlOptions {
 /// already.
 void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words,
                  const std::function<void(comm::Communicator& world)>& body);
+
+/// Into the file that the user named, if any, with what was done to the columns of the table it was fitted to.
+void write_output(const MlOptions& options, ml::ModelFile model, const ml::Table& table);
 
 /// The table of the source, on all cores of the rank.
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world);

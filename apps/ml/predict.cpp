@@ -48,16 +48,34 @@ void write(const std::string& path, const std::vector<std::string>& names, const
   writer->finish();
 }
 
+/// Fault::Data if a value is not finite then.
+void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std::vector<std::string>& names) {
+  x.scalar_type() == at::kFloat ? preparation.apply(x.mutable_data_ptr<float>(), x.size(0), x.size(1))
+                                : preparation.apply(x.mutable_data_ptr<double>(), x.size(0), x.size(1));
+  const at::Tensor bad = x.isfinite().logical_not().nonzero();
+  if (bad.size(0) == 0) return;
+  const auto* first = bad.const_data_ptr<std::int64_t>();
+  fail(Fault::Data,
+       fmt::format("row {}, '{}' is no finite number; a model that was fitted with --missing mean fills it in",
+                   first[0], names[static_cast<std::size_t>(first[1])]));
+}
+
 void run(const Options& options) {
   const auto model = ml::read_model(options.model);
   const auto predictor = ml::PredictorRegistry::instance().at("algorithm", model.algorithm)(model);
   const auto dataset = data::open(options.from.source, options.from.open);
-  const ml::RowLayout layout(dataset->schema(), {.columns = ml::fields_of(model.columns)});
+  const auto& preparation = model.preparation;
+  const ml::RowLayout layout(dataset->schema(),
+                             {.columns = ml::fields_of(model.columns, preparation.categories),
+                              .onehot = preparation.onehot,
+                              .ordinal = preparation.ordinal},
+                             preparation.categories);
   if (layout.names() != model.columns) {
     fail(Fault::Usage, fmt::format("{} has {} columns, and the model was fitted to {}", options.from.source,
                                    layout.columns(), model.columns.size()));
   }
   const auto rows = ml::read_rows(*dataset, 0, dataset->size(), layout, at::get_num_threads());
+  prepare(preparation, rows.x, model.columns);
   const auto names = options.proba ? predictor->proba_outputs() : predictor->outputs();
   const auto value_names = options.proba ? std::vector<std::string>() : predictor->value_names();
   const at::Tensor values =

@@ -1,5 +1,6 @@
 // `lockstep kmeans`, `linreg` and the other classical algorithms, as a user calls them.
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -14,6 +15,7 @@
 #include "lockstep/core/file.h"
 #include "lockstep/core/testing.h"
 #include "lockstep/data/image.h"
+#include "lockstep/data/open.h"
 
 namespace lockstep::test {
 namespace {
@@ -174,6 +176,29 @@ TEST_F(MlCommands, LogregTellsClassesApart) {
   EXPECT_EQ(read_whole(*this / "said.csv").rfind("label\n", 0), 0U);
   ASSERT_EQ(run({"predict", *this / "model", few, "--proba", "-o", *this / "likely.csv"}).code, 0);
   EXPECT_EQ(occurrences(read_whole(*this / "likely.csv"), "\n"), 51);
+}
+
+TEST_F(MlCommands, PredictPreparesColumnsAsTheModelDid) {
+  folder_.write("train.csv", "size,city,price\n1,Ulm,10\n2,Bonn,25\n3,Ulm,30\n4,Bonn,45\n5,Ulm,50\n6,Bonn,65\n");
+  folder_.write("new.csv", "city,size\nBonn,10\nUlm,\n");
+  folder_.write("other.csv", "city,size\nKiel,10\n");
+  const auto fitted = run({"linreg", *this / "train.csv", "--target", "price", "--onehot", "city", "--missing", "mean",
+                           "--scale", "standard", "-n", "2", "-o", *this / "model"});
+  ASSERT_EQ(fitted.code, 0) << fitted.errors;
+  const auto answer = run({"predict", *this / "model", *this / "new.csv", "-o", *this / "said.npy"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  const auto other = run({"predict", *this / "model", *this / "other.csv", "-o", *this / "none.npy"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(has(other.errors, "'city' is 'Kiel', which is none of the 2 values that the model knows")) << other.errors;
+  // 10 for each of size, of which 3.5 is the mean, and 5 more for Bonn.
+  const auto said = data::open(*this / "said.npy");
+  data::Sample sample;
+  for (const auto& [row, expected] : {std::pair(0, 105.0), std::pair(1, 35.0)}) {
+    said->read(row, sample);
+    double value = 0;
+    std::memcpy(&value, sample.values[0].bytes.data(), sizeof(value));
+    EXPECT_NEAR(value, expected, 1e-9);
+  }
 }
 
 TEST_F(MlCommands, SayWhatIsWrongOnce) {

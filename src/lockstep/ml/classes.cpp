@@ -133,13 +133,15 @@ std::string Classes::name_of(std::int64_t number) const {
 ClassRows Classes::rows(const Table& table, int threads) const {
   std::vector<std::int32_t> numbers(static_cast<std::size_t>(table.own_rows()));
   const ClassNumbers number_of(values_);
-  const at::Tensor sums = fold(
-      table, threads,
-      {.name = "rows of classes", .size = count(), .leaf = [&](const Block& block, std::int64_t number, double* sum, int) {
-         std::int32_t* own = numbers.data() + table.own_place(number);
-         std::transform(block.targets, block.targets + block.rows, own, number_of);
-         for (std::int64_t row = 0; row < block.rows; ++row) sum[own[row]] += block.weight(row);
-       }});
+  const at::Tensor sums = fold(table, threads,
+                               {.name = "rows of classes",
+                                .size = count(),
+                                .leaf = [&](const Block& block, std::int64_t number, double* sum, int) {
+                                  std::int32_t* own = numbers.data() + table.own_place(number);
+                                  std::transform(block.targets, block.targets + block.rows, own, number_of);
+                                  for (std::int64_t row = 0; row < block.rows; ++row)
+                                    sum[own[row]] += block.weight(row);
+                                }});
   return {std::move(numbers), {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + count()}};
 }
 

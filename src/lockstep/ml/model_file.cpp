@@ -29,7 +29,8 @@ void write_model(const std::string& path, const ModelFile& model) {
                           {{"format", kFormat},
                            {"algorithm", model.algorithm},
                            {"parameters", model.parameters.dump()},
-                           {"columns", nlohmann::json(model.columns).dump()}});
+                           {"columns", nlohmann::json(model.columns).dump()},
+                           {"preparation", model.preparation.json().dump()}});
 }
 
 ModelFile read_model(const std::string& path) {
@@ -46,6 +47,8 @@ ModelFile read_model(const std::string& path) {
   try {
     model.parameters = nlohmann::json::parse(fact("parameters"));
     model.columns = nlohmann::json::parse(fact("columns")).get<std::vector<std::string>>();
+    model.preparation =
+        Preparation::from(nlohmann::json::parse(fact("preparation")), static_cast<std::int64_t>(model.columns.size()));
   } catch (const nlohmann::json::exception& error) {
     fail(Fault::Data, fmt::format("{}: what it says of its model cannot be read: {}", path, error.what()));
   }

@@ -14,6 +14,7 @@
 
 #include "lockstep/core/registry.h"
 #include "lockstep/data/safetensors.h"
+#include "lockstep/ml/preparation.h"
 
 namespace lockstep::ml {
 
@@ -22,6 +23,7 @@ struct ModelFile {
   nlohmann::json parameters = nlohmann::json::object();
   std::vector<std::string> columns = {};
   data::NamedTensors tensors = {};
+  Preparation preparation = {};  // of the columns, before the model sees them
 
   /// Fault::Data if there is none of that name.
   const at::Tensor& operator[](const std::string& name) const;

@@ -18,6 +18,8 @@
 namespace lockstep::ml {
 namespace {
 
+constexpr std::int64_t kRowsAtOnce = 1024;  // by a thread
+
 /// Places for rows: [rows, columns], [rows, targets], [rows].
 template <class T>
 struct Places {
@@ -44,9 +46,11 @@ void read_some(const data::Dataset& dataset, std::int64_t first, std::int64_t co
 /// Rows stay where they are stored; a block is read whenever somebody asks for it.
 class StreamedTable final : public Table {
  public:
-  StreamedTable(comm::Communicator& group, data::DatasetPtr dataset, RowLayout layout, BlockPlan plan)
-      : Table(group), dataset_(std::move(dataset)), layout_(std::move(layout)) {
-    plan_ = std::move(plan);
+  StreamedTable(comm::Communicator& group, data::DatasetPtr dataset, const RowLayout& layout, const BlockPlan& plan,
+                const Preparation& preparation)
+      : Table(group), dataset_(std::move(dataset)), layout_(layout) {
+    plan_ = plan;
+    preparation_ = std::make_shared<const Preparation>(preparation);
     columns_ = layout_.columns();
     targets_ = layout_.targets();
     weighted_ = layout_.weighted();
@@ -70,6 +74,7 @@ class StreamedTable final : public Table {
     with_type_of(*this, [&]<class T>(T) {
       auto* x = reinterpret_cast<T*>(memory + targets + weights);
       read_some<T>(*dataset_, block.first, rows, layout_, {x, memory, memory + targets}, sample);
+      preparation_->apply(x, rows, columns_);
     });
     return block;
   }
@@ -78,6 +83,35 @@ class StreamedTable final : public Table {
   data::DatasetPtr dataset_;
   RowLayout layout_;
 };
+
+/// Of the rows those in which nothing is missing.
+TableRows complete(TableRows rows) {
+  at::Tensor gap = rows.x.isnan().any(1);
+  if (rows.targets.defined()) gap.logical_or_(rows.targets.isnan().any(1));
+  if (!gap.any().item<bool>()) return rows;
+  const at::Tensor whole = gap.logical_not().nonzero().squeeze(1);
+  for (at::Tensor* part : {&rows.x, &rows.targets, &rows.weights}) {
+    if (part->defined()) *part = part->index_select(0, whole);
+  }
+  return rows;
+}
+
+/// Learns from all rows how to fill in and to scale, and does it to this rank's.
+std::unique_ptr<Table> prepared_table(comm::Communicator& group, TableRows rows, const RowLayout& layout,
+                                      Preparation preparation, const ReadOptions& how) {
+  if (how.preparation.missing == "drop") rows = complete(std::move(rows));
+  preparation.learn(how.preparation, layout.encoded(), [&] { return moments(*make_table(group, rows), how.threads); });
+  const auto apply = [&]<class T>(T* x) {
+    on_threads(how.threads, rows.x.size(0), kRowsAtOnce, [&](std::int64_t begin, std::int64_t end, int) {
+      preparation.apply(x + begin * layout.columns(), end - begin, layout.columns());
+    });
+  };
+  if (preparation.changes()) {
+    layout.type() == at::kFloat ? apply(rows.x.mutable_data_ptr<float>()) : apply(rows.x.mutable_data_ptr<double>());
+  }
+  rows.preparation = std::make_shared<const Preparation>(std::move(preparation));
+  return make_table(group, std::move(rows));
+}
 
 /// Half of what the host has, of each of the ranks there.
 std::int64_t fair_memory(comm::Communicator& group) {
@@ -100,10 +134,9 @@ TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64
   rows.value_names = layout.value_names();
   double* targets = rows.targets.defined() ? rows.targets.mutable_data_ptr<double>() : nullptr;
   double* weights = rows.weights.defined() ? rows.weights.mutable_data_ptr<double>() : nullptr;
-  constexpr std::int64_t kAtOnce = 1024;
   std::vector<data::Sample> samples(static_cast<std::size_t>(threads));
   const auto read = [&]<class T>(T* x) {
-    on_threads(threads, count, kAtOnce, [&](std::int64_t begin, std::int64_t end, int thread) {
+    on_threads(threads, count, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end, int thread) {
       read_some<T>(
           dataset, first + begin, end - begin, layout,
           {x + begin * layout.columns(), targets + begin * layout.targets(), weights + (layout.weighted() ? begin : 0)},
@@ -116,15 +149,20 @@ TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64
 
 std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& source,
                                   const data::OpenOptions& options, const ReadOptions& how) {
+  how.preparation.check();
   const bool in_parts = source.find("{rank}") != std::string::npos;
   const auto dataset = in_parts ? data::open_part(source, group, options) : data::open(source, options);
   const std::int64_t rows = dataset->size(), ranks = in_parts ? 1 : group.size(), rank = in_parts ? 0 : group.rank();
-  const RowLayout layout(
-      dataset->schema(), how.choice,
-      find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads));
-  if (in_parts) return make_table(group, read_rows(*dataset, 0, rows, layout, how.threads));
+  Preparation preparation{.onehot = how.choice.onehot, .ordinal = how.choice.ordinal};
+  preparation.categories =
+      find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads);
+  const RowLayout layout(dataset->schema(), how.choice, preparation.categories);
+  if (in_parts) {
+    return prepared_table(group, read_rows(*dataset, 0, rows, layout, how.threads), layout, std::move(preparation),
+                          how);
+  }
   if (rows == 0) fail(Fault::Usage, fmt::format("{} has no rows", source));
-  auto plan = BlockPlan::even(rows, layout.columns(), group.size());
+  const auto plan = BlockPlan::even(rows, layout.columns(), group.size());
   // As if all had as much as the one with most: ranks decide alike.
   std::int64_t most = 0;
   for (std::size_t i = 0; i + 1 < plan.first_block.size(); ++i)
@@ -137,11 +175,16 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
       log().info("{} of rows a rank are more than fit into {}: each pass reads them anew", format_bytes(bytes),
                  format_bytes(memory.item<std::int64_t>()));
     }
-    return std::make_unique<StreamedTable>(group, dataset, layout, std::move(plan));
+    if (how.preparation.missing == "drop")
+      fail(Fault::Usage, "rows are only left out of a table that fits into memory: fill in by --missing mean");
+    preparation.learn(how.preparation, layout.encoded(),
+                      [&] { return moments(StreamedTable(group, dataset, layout, plan, Preparation()), how.threads); });
+    return std::make_unique<StreamedTable>(group, dataset, layout, plan, preparation);
   }
   const std::int64_t first = plan.begin(plan.first_block[static_cast<std::size_t>(group.rank())]);
   const std::int64_t end = plan.begin(plan.first_block[static_cast<std::size_t>(group.rank()) + 1]);
-  return make_table(group, read_rows(*dataset, first, end - first, layout, how.threads));
+  return prepared_table(group, read_rows(*dataset, first, end - first, layout, how.threads), layout,
+                        std::move(preparation), how);
 }
 
 }  // namespace lockstep::ml

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lockstep/data/open.h"
+#include "lockstep/ml/preparation.h"
 #include "lockstep/ml/row_layout.h"
 #include "lockstep/ml/table.h"
 
@@ -15,6 +16,7 @@ namespace lockstep::ml {
 
 struct ReadOptions {
   ColumnChoice choice = {};
+  PreparationChoice preparation = {};
   int threads = 1;
   /// Bytes of rows of this rank that may lie in memory; of more, every pass reads them anew. 0: half of what its host
   /// has.

@@ -1,5 +1,6 @@
 #include "lockstep/ml/read_table.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,34 @@ TEST_F(ReadTable, OfMoreThanFitsIntoMemoryGivesTheSameBits) {
         EXPECT_TRUE(at::equal(kmeans.cluster_centers(), centers));
       });
     }
+  }
+}
+
+TEST_F(ReadTable, FillsInLeavesOutAndScales) {
+  write("a,b,word\n1,10,p\n3,,q\n,30,p\n5,50,q\n");
+  for (const int ranks : {1, 2}) {
+    for (const std::int64_t memory : {std::int64_t{0}, std::int64_t{1}}) {
+      on_ranks({ranks}, [&](Communicator& group) {
+        const ColumnChoice choice{.onehot = {"word"}};
+        const auto filled = read(group, {.choice = choice, .preparation = {.missing = "mean"}, .memory_bytes = memory});
+        EXPECT_EQ(filled->preparation()->fill, (std::vector<double>{3, 30, 0.5, 0.5}));
+        const auto scaled = read(
+            group, {.choice = choice, .preparation = {.missing = "mean", .scale = "standard"}, .memory_bytes = memory});
+        if (group.rank() != 0) return;  // there is one block
+        EXPECT_TRUE(at::equal(values_of(*filled).slice(1, 0, 2),
+                              at::tensor({1., 10., 3., 30., 3., 30., 5., 50.}).to(at::kDouble).view({4, 2})));
+        // As scikit-learn's StandardScaler behind its SimpleImputer; columns of words stay as they are.
+        const double a = std::sqrt(2), b = std::sqrt(200);
+        const auto expected = at::tensor({-2 / a, -20 / b, 1., 0., 0., 0., 0., 1., 0., 0., 1., 0., 2 / a, 20 / b, 0., 1.});
+        EXPECT_TRUE(at::allclose(values_of(*scaled), expected.to(at::kDouble).view({4, 4}), 1e-14, 0));
+      });
+    }
+    on_ranks({ranks}, [&](Communicator& group) {
+      const auto whole = read(group, {.choice = {.exclude = {"word"}}, .preparation = {.missing = "drop", .scale = "minmax"}});
+      EXPECT_EQ(whole->rows(), 2);
+      if (group.rank() != 0) return;
+      EXPECT_TRUE(at::equal(values_of(*whole), at::tensor({0., 0., 1., 1.}).to(at::kDouble).view({2, 2})));
+    });
   }
 }
 

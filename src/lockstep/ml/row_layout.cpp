@@ -237,6 +237,13 @@ void RowLayout::read(const data::Sample& sample, T* columns, double* targets, do
 template void RowLayout::read(const data::Sample& sample, float* columns, double* targets, double* weight) const;
 template void RowLayout::read(const data::Sample& sample, double* columns, double* targets, double* weight) const;
 
+std::vector<bool> RowLayout::encoded() const {
+  std::vector<bool> result;
+  for (const Part& part : columns_)
+    result.insert(result.end(), static_cast<std::size_t>(part.width()), part.kind != Kind::Numbers);
+  return result;
+}
+
 std::vector<std::string> RowLayout::value_names() const {
   if (targets_.size() != 1) return {};
   return targets_[0].kind == Kind::Numbers ? targets_[0].field.classes : targets_[0].categories;

@@ -46,6 +46,8 @@ class RowLayout {
   std::int64_t targets() const noexcept { return static_cast<std::int64_t>(target_names_.size()); }
   /// What the values 0, 1, … of the only target stand for, if they are labels.
   std::vector<std::string> value_names() const;
+  /// Of each column whether its values stand for others.
+  std::vector<bool> encoded() const;
   bool weighted() const noexcept { return !weights_.empty(); }
   at::ScalarType type() const noexcept { return type_; }
 

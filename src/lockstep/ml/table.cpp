@@ -120,6 +120,7 @@ class MemoryTable final : public Table {
       target_names_.push_back(targets_ == 1 ? "target" : fmt::format("target[{}]", i));
     }
     value_names_ = std::move(rows.value_names);
+    preparation_ = std::move(rows.preparation);
     plan(facts);
     if (plan_.rows == 0) fail(Fault::Usage, "the table has no rows, on no rank");
     x_ = placed(rows.x.reshape({rows.x.size(0), columns_}).to(type_), columns_);

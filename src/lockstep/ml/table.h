@@ -17,6 +17,8 @@
 
 namespace lockstep::ml {
 
+struct Preparation;
+
 /// Neighbouring rows, one behind the other.
 struct Block {
   std::int64_t first = 0;  // number of its first row in the whole table
@@ -67,6 +69,8 @@ class Table {
   const std::vector<std::string>& target_names() const noexcept { return target_names_; }
   /// What the values 0, 1, … of the only target stand for; empty if they stand for nothing.
   const std::vector<std::string>& value_names() const noexcept { return value_names_; }
+  /// What was done to its columns; null: nothing.
+  const std::shared_ptr<const Preparation>& preparation() const noexcept { return preparation_; }
   /// "column 3", or its name if it has one; targets follow the columns.
   std::string name_of(std::int64_t column) const;
 
@@ -90,6 +94,7 @@ class Table {
   bool weighted_ = false;
   at::ScalarType type_ = at::kDouble;
   std::vector<std::string> names_, target_names_, value_names_;
+  std::shared_ptr<const Preparation> preparation_;
 };
 
 /// What a rank brings.
@@ -100,6 +105,7 @@ struct TableRows {
   std::vector<std::string> names = {};  // of columns
   std::vector<std::string> target_names = {};
   std::vector<std::string> value_names = {};  // of the only target's values 0, 1, …
+  std::shared_ptr<const Preparation> preparation = {};
 };
 
 /// Of rows in memory, as many on each rank as it has: those of rank 0 first. A collective; only rows at the edges of

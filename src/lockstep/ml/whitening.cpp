@@ -48,7 +48,8 @@ Whitening::Whitening(const Table& table, bool fit_intercept, double share, doubl
   if (columns > kMostColumns) {
     const Moments all = moments(table, threads);
     mean = all.mean;
-    curvature.slice(0, 0, columns).copy_(share * (fit_intercept ? all.variance() : all.variance() + mean.square()) + l2);
+    curvature.slice(0, 0, columns)
+        .copy_(share * (fit_intercept ? all.variance() : all.variance() + mean.square()) + l2);
     factor_ = curvature.where(curvature.gt(0), at::full({}, share, at::kDouble)).sqrt();
   } else {
     const Gram all = gram(table, threads);
