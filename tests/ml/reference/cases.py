@@ -92,7 +92,7 @@ def random_case(seed):
     scale = 10 ** random.uniform(*((-0.5, 0.5) if single else (-2, 2)), size=columns)
     mean = 10 ** random.uniform(0, 1.5 if single else 4, size=columns) if far else random.normal(size=columns)
     x = (x + mean) * scale
-    if dependent and columns > 2:
+    if dependent and columns > 2 and rows > columns:
         # Exactly, also when rounded to float32.
         x[:, 0], x[:, -1] = 64, 2 * x[:, 1]
     weights = random.uniform(0.1, 3, size=rows) if seed % 3 == 0 else None

@@ -7,8 +7,7 @@
 namespace lockstep::test {
 namespace {
 
-/// Relative to the terms of which the intercept is what is left: seed 181 costs scikit-learn half of its digits (1.3e-8
-/// of itself, by a solution in 50 digits).
+/// Relative to the terms of which the intercept is what is left: it may itself be near 0.
 double difference_of_intercepts(const ml::LinearModel& model, const Said& said, const at::Tensor& x) {
   const at::Tensor theirs = said["intercept"].to(at::kDouble);
   const at::Tensor terms = at::cat({said["coef"] * x.to(at::kDouble).mean(0), theirs.unsqueeze(1)}, 1);
