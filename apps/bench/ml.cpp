@@ -122,32 +122,30 @@ std::vector<std::string> command_of_ours(const std::string& name, const Layout& 
           name};
 }
 
-std::vector<std::string> command_of_peer(const std::string& peer, const MlCase& one, const Layout& layout) {
+std::vector<std::string> command_of_peer(const MlPeer& peer, const MlCase& one, const Layout& layout) {
   std::vector<std::string> command = {
-      peers_folder() / "run-ml",     peer, one.algorithm, "--ranks", std::to_string(layout.ranks), "--threads",
+      peers_folder() / "run-ml",     peer.name, one.algorithm, "--ranks", std::to_string(layout.ranks), "--threads",
       std::to_string(layout.threads)};
-  command.insert(command.end(), one.arguments.begin(), one.arguments.end());
+  for (const auto& arguments : {one.arguments, peer.arguments}) {
+    command.insert(command.end(), arguments.begin(), arguments.end());
+  }
   return command;
-}
-
-/// Those that can do the case this way.
-bool takes_part(const std::string& peer, const MlCase& one, const Layout& layout) {
-  const auto& over_ranks = one.peers_over_ranks;
-  return layout.variant != kRanks || std::find(over_ranks.begin(), over_ranks.end(), peer) != over_ranks.end();
 }
 
 /// Their data is to be added.
 std::vector<Contestant> contestants(const Options& options, Report& report) {
-  const auto peers = install_peers(options.peers, "install-ml", report);
+  const auto installed = install_peers(options.peers, "install-ml", report);
   std::vector<Contestant> all;
   for (const auto& name : options.cases) {
     const MlCase& one = ml_case(name);
     for (const auto& layout : layouts(options)) {
       const Workload workload{name, layout.ranks, layout.threads};
       all.push_back({{kOurs, layout.variant}, command_of_ours(name, layout), workload});
-      for (const auto& peer : peers) {
-        if (!takes_part(peer, one, layout)) continue;
-        all.push_back({{peer, layout.variant}, command_of_peer(peer, one, layout), workload});
+      for (const auto& peer : one.peers) {
+        if (std::find(installed.begin(), installed.end(), peer.name) == installed.end()) continue;
+        const bool by_ranks = layout.variant == kRanks;
+        if (by_ranks && !peer.over_ranks) continue;
+        all.push_back({{peer.name, by_ranks ? kRanks : peer.variant}, command_of_peer(peer, one, layout), workload});
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
+#include "lockstep/ml/algorithms/covariance.h"
 #include "lockstep/ml/algorithms/kmeans.h"
 #include "lockstep/ml/algorithms/linear_regression.h"
 
@@ -42,6 +43,17 @@ Fit linear_regression(const ml::Table& table) {
   };
 }
 
+Fit covariance(const ml::Table& table) {
+  return [&table] {
+    ml::EmpiricalCovariance empirical;
+    empirical.fit(table);
+    const at::Tensor& covariance = empirical.covariance();
+    return MlFitted{{{"covariance", covariance[0][1].item<double>()}, {"variance", covariance[-1][-1].item<double>()}}};
+  };
+}
+
+std::vector<MlPeer> with_daal4py_ranks() { return {{"sklearn"}, {"sklearnex"}, {"daal4py", /*over_ranks=*/true}}; }
+
 MlCase kmeans_case(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t clusters,
                    at::ScalarType type) {
   return {.name = name,
@@ -49,7 +61,7 @@ MlCase kmeans_case(const std::string& name, std::int64_t rows, std::int64_t colu
           .arguments = {"--clusters", std::to_string(clusters), "--iterations", std::to_string(kIterations)},
           .data = {.columns = columns, .blobs = clusters, .type = type},
           .rows = rows,
-          .peers_over_ranks = {"daal4py"},
+          .peers = with_daal4py_ranks(),
           .prepare = kmeans(clusters)};
 }
 
@@ -63,8 +75,14 @@ const std::vector<MlCase>& cases() {
        .data = {.targets = Targets::Real},
        .takes_targets = true,
        .rows = 5'000'000,
-       .peers_over_ranks = {"daal4py"},
+       .peers = with_daal4py_ranks(),
        .prepare = linear_regression},
+      {.name = "covariance",
+       .algorithm = "covariance",
+       .data = {.targets = Targets::Real},
+       .rows = 5'000'000,
+       .peers = {{"sklearn"}, {"sklearnex"}, {"daal4py"}},
+       .prepare = covariance},
   };
   return all;
 }

@@ -21,14 +21,22 @@ struct MlFitted {
   double passes = 1;                     // over the rows
 };
 
+/// A peer that has the algorithm; with several settings it enters once with each.
+struct MlPeer {
+  std::string name;
+  bool over_ranks = false;  // it has it on several ranks too
+  std::string variant = {};
+  std::vector<std::string> arguments = {};  // of the variant, for the peers' program
+};
+
 struct MlCase {
   std::string name;
   std::string algorithm;                    // as the peers' program calls it
   std::vector<std::string> arguments = {};  // of the peers' program, beyond the data
   MlData data;
-  bool takes_targets = false;                      // of the data
-  std::int64_t rows = 0;                           // unless others are asked for
-  std::vector<std::string> peers_over_ranks = {};  // those that have it on several ranks
+  bool takes_targets = false;  // of the data
+  std::int64_t rows = 0;       // unless others are asked for
+  std::vector<MlPeer> peers;
   /// Readies everything but the fit, which is what it returns. Both are collectives.
   std::function<std::function<MlFitted()>(const ml::Table& table)> prepare;
 

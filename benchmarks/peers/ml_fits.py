@@ -52,6 +52,13 @@ class Estimators:
             lambda model: {"coef": model.coef_[-1], "intercept": model.intercept_},
         )
 
+    def covariance(self, data):
+        module = "covariance" if self.options.peer == "sklearn" else "preview.covariance"
+        return (
+            lambda: self.make(module, "EmpiricalCovariance", store_precision=False).fit(data.x),
+            lambda model: {"covariance": model.covariance_[0, 1], "variance": model.covariance_[-1, -1]},
+        )
+
 
 class Daal:
     """daal4py's own algorithms."""
@@ -91,6 +98,14 @@ class Daal:
             .compute(data.x, targets)
             .model.Beta,
             lambda beta: {"coef": beta[0, -1], "intercept": beta[0, 0]},
+        )
+
+    def covariance(self, data):
+        # Of a sample, while scikit-learn's is of the population.
+        share = (self.options.rows - 1) / self.options.rows
+        return (
+            lambda: self.make("covariance", data).compute(data.x).covariance,
+            lambda covariance: {"covariance": covariance[0, 1] * share, "variance": covariance[-1, -1] * share},
         )
 
 
