@@ -64,6 +64,7 @@ struct Layout {
   int threads = 1;
 };
 
+/// From few cores to many.
 std::vector<Layout> layouts(const Options& options) {
   std::vector<Layout> all;
   for (const int threads : options.threads) {
@@ -72,6 +73,8 @@ std::vector<Layout> layouts(const Options& options) {
   for (const int ranks : options.ranks) {
     if (ranks > 0) all.push_back({kRanks, ranks, 1});
   }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.ranks * a.threads < b.ranks * b.threads; });
   return all;
 }
 

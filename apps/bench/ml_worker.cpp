@@ -1,6 +1,6 @@
-// One rank of ours in `lockstep bench ml`: its rows lie in memory before the clock starts, and a fit lasts as long as
-// on the slowest rank. Beside it stands how long all ranks and threads take to read their rows once: what a pass over
-// them costs at least.
+// One rank of ours in `lockstep bench ml`: its rows lie in memory before the clock starts, and a fit ends when it has
+// on all ranks. Beside it stands how long all ranks and threads take to read their rows once: what a pass over them
+// costs at least.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -31,7 +31,7 @@ struct Options {
   int fits = 1;
 };
 
-/// Seconds of `work` on the slowest rank, `times` times after one that nobody counts.
+/// Seconds until `work` is done on all ranks, `times` times after one that nobody counts.
 std::vector<double> timed(comm::Communicator& world, int times, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
   work();
@@ -40,6 +40,7 @@ std::vector<double> timed(comm::Communicator& world, int times, const std::funct
     world.barrier();
     const auto begin = Clock::now();
     work();
+    world.barrier();
     at::Tensor slowest = at::full({1}, std::chrono::duration<double>(Clock::now() - begin).count(), at::kDouble);
     world.all_reduce_(slowest, comm::ReduceOp::Max).wait();
     seconds.push_back(slowest.item<double>());
