@@ -26,8 +26,10 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words);
 void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);
 void add_pack(CLI::App& app);
+void add_pca(CLI::App& app, const std::vector<std::string>& words);
 void add_predict(CLI::App& app);
 void add_runs(CLI::App& app);
+void add_svd(CLI::App& app, const std::vector<std::string>& words);
 void add_tour(CLI::App& app);
 void add_train(CLI::App& app);
 /// One rank of a training; hidden.

@@ -112,8 +112,10 @@ int run(std::vector<std::string> arguments) {
   add_list(app);
   add_logreg(app, arguments);
   add_pack(app);
+  add_pca(app, arguments);
   add_predict(app);
   add_runs(app);
+  add_svd(app, arguments);
   add_tour(app);
   add_tour_rank(app);
   add_train(app);

@@ -1,12 +1,9 @@
 // `lockstep covariance`: how columns vary together.
 #include "lockstep/ml/algorithms/covariance.h"
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +12,7 @@
 #include "commands.h"
 #include "json_text.h"
 #include "lockstep/core/text.h"
+#include "ml/correlations.h"
 #include "ml/matrix_json.h"
 #include "ml/ml_options.h"
 #include "with_commas.h"
@@ -33,35 +31,9 @@ struct Options {
   ml::EmpiricalCovarianceOptions covariance;
 };
 
-struct Pair {
-  double correlation;
-  std::int64_t one, other;
-};
-
-/// Pairs of columns, the strongest first; those of constant columns are left out.
-std::vector<Pair> strongest(const at::Tensor& correlation, std::size_t most) {
-  std::vector<Pair> pairs;
-  const std::int64_t columns = correlation.size(0);
-  for (std::int64_t one = 0; one < columns; ++one) {
-    for (std::int64_t other = one + 1; other < columns; ++other) {
-      const double value = correlation.const_data_ptr<double>()[one * columns + other];
-      if (!std::isnan(value)) pairs.push_back({value, one, other});
-    }
-  }
-  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& left, const Pair& right) {
-    return std::abs(left.correlation) > std::abs(right.correlation);
-  });
-  pairs.resize(std::min(pairs.size(), most));
-  return pairs;
-}
-
 void print(const ml::Table& table, const ml::EmpiricalCovariance& covariance, double seconds,
            const std::string& output) {
-  constexpr std::size_t kMost = 10;
-  const auto name = [&](std::int64_t column) { return table.names()[static_cast<std::size_t>(column)]; };
-  const auto pairs = strongest(covariance.correlation(), kMost);
-  if (!pairs.empty()) fmt::print("strongest correlations\n");
-  for (const auto& [value, one, other] : pairs) fmt::print("  {:>8.4f}  {}, {}\n", value, name(one), name(other));
+  print_strongest(covariance.correlation(), table.names());
   fmt::print("{} rows of {} columns in {}\n", with_commas(table.rows()), table.columns(), format_seconds(seconds));
   if (!output.empty()) fmt::print("{}\n", output);
 }

@@ -199,6 +199,51 @@ TEST_F(MlCommands, PredictPreparesColumnsAsTheModelDid) {
     std::memcpy(&value, sample.values[0].bytes.data(), sizeof(value));
     EXPECT_NEAR(value, expected, 1e-9);
   }
+TEST_F(MlCommands, PcaWritesComponentsAndTheirPlot) {
+  std::string table = "a,b,c\n";
+  for (int i = 0; i < 60; ++i) table += fmt::format("{},{},{}\n", i, 2 * i + i % 3, i * i % 5);
+  folder_.write("table.csv", table);
+  std::set<std::string> models;
+  for (const char* ranks : {"1", "2"}) {
+    const auto answer = run({"pca", *this / "table.csv", "--components", "2", "-n", ranks, "-o", *this / "model",
+                             "--plot", *this / "explained.svg", "--json"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto report = json::parse(answer.output);
+    EXPECT_EQ(report["svd_solver"], "covariance_eigh");
+    ASSERT_EQ(report["explained_variance_ratio"].size(), 2U);
+    EXPECT_GT(report["explained_variance_ratio"][0], 0.99);
+    models.insert(read_whole(*this / "model"));
+    EXPECT_TRUE(has(read_whole(*this / "explained.svg"), "Explained variance"));
+  }
+  EXPECT_EQ(models.size(), 1U);
+  EXPECT_TRUE(has(run({"pca", *this / "table.csv", "--components", "0.9"}).output, "1 component explains 99."));
+  ASSERT_EQ(run({"predict", *this / "model", *this / "table.csv", "-o", *this / "said.csv"}).code, 0);
+  EXPECT_TRUE(has(read_whole(*this / "said.csv"), "pc1,pc2\n"));
+}
+
+TEST_F(MlCommands, SvdFindsSingularValues) {
+  std::string table = "a,b,c\n";
+  for (int i = 0; i < 60; ++i) table += fmt::format("{},{},{}\n", i, 2 * i + i % 3, i * i % 5);
+  folder_.write("table.csv", table);
+  const std::vector<std::string> kinds[] = {
+      {"--components", "2"}, {"--components", "2", "--algorithm", "exact"}, {"--full"}};
+  for (const auto& kind : kinds) {
+    std::set<std::string> models, values;
+    for (const char* ranks : {"1", "2"}) {
+      std::vector<std::string> words{"svd", *this / "table.csv", "-n", ranks, "-o", *this / "model", "--json"};
+      words.insert(words.end(), kind.begin(), kind.end());
+      const auto answer = run(words);
+      ASSERT_EQ(answer.code, 0) << answer.errors;
+      const auto report = json::parse(answer.output);
+      EXPECT_EQ(report["singular_values"].size(), kind.size() == 1 ? 3U : 2U);
+      values.insert(report["singular_values"].dump());
+      models.insert(read_whole(*this / "model"));
+    }
+    EXPECT_EQ(models.size(), 1U);
+    EXPECT_EQ(values.size(), 1U);
+  }
+  ASSERT_EQ(run({"predict", *this / "model", *this / "table.csv", "-o", *this / "said.csv"}).code, 0);
+  EXPECT_TRUE(has(read_whole(*this / "said.csv"), "u1,u2,u3\n"));
 }
 
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
@@ -227,6 +272,13 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"logreg", *this / "gap.csv", "--target", "a", "-C", "0"}, "C = 0", 2},
       {{"logreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"logreg", *this / "one.csv", "--target", "b", "-n", "2", "-o", model}, "all rows are of class 7", 1},
+      {{"pca", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"pca", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
+      {{"pca", *this / "gap.csv", "--solver", "fall"}, "unknown svd_solver 'fall'; did you mean 'full'?", 2},
+      {{"svd", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"svd", *this / "gap.csv", "--full", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"svd", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
+      {{"svd", *this / "gap.csv", "--algorithm", "arpack"}, "it is \"randomized\" or \"exact\"", 2},
       {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", model}, "gap.csv", 1},
   };
   for (const auto& [words, message, code] : cases) {

@@ -178,6 +178,12 @@ Moments both(const Moments& one, const Moments& other) {
 
 Moments moments(const Table& table, int threads) { return moments_of(fold(table, threads, moments_fold(table))); }
 
+Moments finite_moments(const Table& table, int threads) {
+  Moments result = moments(table, threads);
+  if ((result.missing + result.infinite).sum().item<double>() > 0) check_finite(table);
+  return result;
+}
+
 double mean_variance(const Table& table, int threads) {
   return moments(Unweighted(table), threads).variance().mean().item<double>();
 }

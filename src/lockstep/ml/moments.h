@@ -31,6 +31,8 @@ struct Moments {
 
 /// A collective; the same bits on any number of ranks and threads.
 Moments moments(const Table& table, int threads);
+/// The same of tables in which nothing is missing: Fault::Data if a value is not finite.
+Moments finite_moments(const Table& table, int threads);
 
 /// The same as a part of a sweep: see fold_all(). The table must live as long.
 Fold moments_fold(const Table& table);

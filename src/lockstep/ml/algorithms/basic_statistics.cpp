@@ -22,8 +22,7 @@ void BasicStatistics::partial_fit(const Table& table) {
   if (moments_ && moments_->count.numel() != table.columns()) {
     fail(Fault::Usage, fmt::format("a table of {} columns after one of {}", table.columns(), moments_->count.numel()));
   }
-  const Moments more = moments(table, options_.threads);
-  if ((more.missing + more.infinite).sum().item<double>() > 0) check_finite(table);
+  const Moments more = finite_moments(table, options_.threads);
   moments_ = moments_ ? both(*moments_, more) : more;
 }
 
