@@ -189,7 +189,8 @@ TEST_F(MlCommands, PredictPreparesColumnsAsTheModelDid) {
   ASSERT_EQ(answer.code, 0) << answer.errors;
   const auto other = run({"predict", *this / "model", *this / "other.csv", "-o", *this / "none.npy"});
   EXPECT_EQ(other.code, 1);
-  EXPECT_TRUE(has(other.errors, "'city' is 'Kiel', which is none of the 2 values that the model knows")) << other.errors;
+  EXPECT_TRUE(has(other.errors, "'city' is 'Kiel', which is none of the 2 values that the model knows"))
+      << other.errors;
   // 10 for each of size, of which 3.5 is the mean, and 5 more for Bonn.
   const auto said = data::open(*this / "said.npy");
   data::Sample sample;
@@ -199,6 +200,8 @@ TEST_F(MlCommands, PredictPreparesColumnsAsTheModelDid) {
     std::memcpy(&value, sample.values[0].bytes.data(), sizeof(value));
     EXPECT_NEAR(value, expected, 1e-9);
   }
+}
+
 TEST_F(MlCommands, PcaWritesComponentsAndTheirPlot) {
   std::string table = "a,b,c\n";
   for (int i = 0; i < 60; ++i) table += fmt::format("{},{},{}\n", i, 2 * i + i % 3, i * i % 5);

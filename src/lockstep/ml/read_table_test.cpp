@@ -129,12 +129,14 @@ TEST_F(ReadTable, FillsInLeavesOutAndScales) {
                               at::tensor({1., 10., 3., 30., 3., 30., 5., 50.}).to(at::kDouble).view({4, 2})));
         // As scikit-learn's StandardScaler behind its SimpleImputer; columns of words stay as they are.
         const double a = std::sqrt(2), b = std::sqrt(200);
-        const auto expected = at::tensor({-2 / a, -20 / b, 1., 0., 0., 0., 0., 1., 0., 0., 1., 0., 2 / a, 20 / b, 0., 1.});
+        const auto expected =
+            at::tensor({-2 / a, -20 / b, 1., 0., 0., 0., 0., 1., 0., 0., 1., 0., 2 / a, 20 / b, 0., 1.});
         EXPECT_TRUE(at::allclose(values_of(*scaled), expected.to(at::kDouble).view({4, 4}), 1e-14, 0));
       });
     }
     on_ranks({ranks}, [&](Communicator& group) {
-      const auto whole = read(group, {.choice = {.exclude = {"word"}}, .preparation = {.missing = "drop", .scale = "minmax"}});
+      const auto whole =
+          read(group, {.choice = {.exclude = {"word"}}, .preparation = {.missing = "drop", .scale = "minmax"}});
       EXPECT_EQ(whole->rows(), 2);
       if (group.rank() != 0) return;
       EXPECT_TRUE(at::equal(values_of(*whole), at::tensor({0., 0., 1., 1.}).to(at::kDouble).view({2, 2})));
