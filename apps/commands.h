@@ -20,6 +20,7 @@ void add_doctor(CLI::App& app);
 /// The hidden command through which `launch --hosts` starts a program on each rank.
 inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
 void add_kmeans(CLI::App& app, const std::vector<std::string>& words);
+void add_knn(CLI::App& app, const std::vector<std::string>& words);
 void add_linreg(CLI::App& app, const std::vector<std::string>& words);
 void add_logreg(CLI::App& app, const std::vector<std::string>& words);
 /// `program` is what stands after "--"; it must live until the command line is parsed.

@@ -107,6 +107,7 @@ int run(std::vector<std::string> arguments) {
   add_data(app);
   add_doctor(app);
   add_kmeans(app, arguments);
+  add_knn(app, arguments);
   add_launch(app, program);
   add_linreg(app, arguments);
   add_list(app);

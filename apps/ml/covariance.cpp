@@ -45,7 +45,7 @@ void run(const Options& options, comm::Communicator& world) {
   covariance.fit(*table);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (world.rank() != 0) return;
-  write_output(options.ml, covariance.file(*table), *table);
+  write_output(options.ml.output, covariance.file(*table), *table);
   if (!options.ml.json) return print(*table, covariance, seconds, options.ml.output);
   const nlohmann::json report = {{"algorithm", "covariance"},
                                  {"rows", table->rows()},

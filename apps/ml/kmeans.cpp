@@ -126,7 +126,7 @@ void cluster_rows(const Options& options, comm::Communicator& world) {
   const ml::ModelFile model = fit(options, *table, /*speaks=*/world.rank() == 0 && !options.ml.json);
   if (world.rank() != 0) return;
   const double seconds = seconds_since(begin);
-  write_output(options.ml, model, *table);
+  write_output(options.ml.output, model, *table);
   report(options, model, *table, seconds);
 }
 

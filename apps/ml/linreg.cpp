@@ -77,7 +77,7 @@ void run(const Options& options, comm::Communicator& world) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const double score = regression.score(*table);
   if (world.rank() != 0) return;
-  write_output(options.ml, regression.file(*table), *table);
+  write_output(options.ml.output, regression.file(*table), *table);
   if (options.ml.json) {
     fmt::print("{}", json_text(report_of(options, *table, regression, score, seconds)));
   } else {

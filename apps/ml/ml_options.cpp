@@ -60,10 +60,10 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
   end_with(launch.hosts.empty() ? comm::launch(launch) : launch_on_hosts(launch));
 }
 
-void write_output(const MlOptions& options, ml::ModelFile model, const ml::Table& table) {
-  if (options.output.empty()) return;
+void write_output(const std::string& path, ml::ModelFile model, const ml::Table& table) {
+  if (path.empty()) return;
   if (table.preparation() != nullptr) model.preparation = *table.preparation();
-  ml::write_model(options.output, model);
+  ml::write_model(path, model);
 }
 
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world) {

@@ -37,7 +37,7 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
                  const std::function<void(comm::Communicator& world)>& body);
 
 /// Into the file that the user named, if any, with what was done to the columns of the table it was fitted to.
-void write_output(const MlOptions& options, ml::ModelFile model, const ml::Table& table);
+void write_output(const std::string& path, ml::ModelFile model, const ml::Table& table);
 
 /// The table of the source, on all cores of the rank.
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world);

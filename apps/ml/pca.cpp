@@ -102,7 +102,7 @@ void run(const Options& options, comm::Communicator& world) {
   pca.fit(*table);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (world.rank() != 0) return;
-  write_output(options.ml, pca.file(*table), *table);
+  write_output(options.ml.output, pca.file(*table), *table);
   if (!options.plot.empty()) write_whole(options.plot, chart_of(Shares(pca)));
   options.ml.json ? print_json(options, *table, pca, seconds) : print(options, *table, pca, seconds);
 }

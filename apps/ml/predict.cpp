@@ -11,9 +11,9 @@
 #include "commands.h"
 #include "data/source_options.h"
 #include "lockstep/core/error.h"
-#include "lockstep/data/format.h"
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/read_table.h"
+#include "ml/write_values.h"
 #include "with_commas.h"
 
 namespace lockstep::apps {
@@ -25,28 +25,6 @@ struct Options {
   std::string output;
   bool proba = false;
 };
-
-/// A field for each output, [rows, outputs].
-void write(const std::string& path, const std::vector<std::string>& names, const std::vector<std::string>& value_names,
-           const at::Tensor& values) {
-  data::Schema schema;
-  for (const auto& name : names) {
-    schema.push_back({.name = name, .type = values.scalar_type(), .classes = value_names});
-  }
-  const auto writer = data::format_named(data::format_to_write(path, "")).write(path, schema, {});
-  data::Sample sample;
-  const auto bytes = static_cast<std::size_t>(values.element_size());
-  const auto* next = static_cast<const std::byte*>(values.const_data_ptr());
-  for (std::int64_t row = 0; row < values.size(0); ++row) {
-    sample.clear(names.size());
-    for (auto& value : sample.values) {
-      value.bytes = {next, bytes};
-      next += bytes;
-    }
-    writer->add(std::to_string(row), sample);
-  }
-  writer->finish();
-}
 
 /// Fault::Data if a value is not finite then.
 void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std::vector<std::string>& names) {
@@ -78,12 +56,11 @@ void run(const Options& options) {
   prepare(preparation, rows.x, model.columns);
   const auto names = options.proba ? predictor->proba_outputs() : predictor->outputs();
   const auto value_names = options.proba ? std::vector<std::string>() : predictor->value_names();
-  const at::Tensor values =
-      (options.proba ? predictor->predict_proba(rows.x) : predictor->predict(rows.x)).contiguous();
+  const at::Tensor values = options.proba ? predictor->predict_proba(rows.x) : predictor->predict(rows.x);
   if (values.numel() != dataset->size() * static_cast<std::int64_t>(names.size())) {
     fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));
   }
-  write(options.output, names, value_names, values);
+  write_values(options.output, names, value_names, values);
   fmt::print("{}: {} of {} rows\n", options.output, fmt::join(names, ", "), with_commas(dataset->size()));
 }
 

@@ -73,7 +73,7 @@ void run(const Options& options, comm::Communicator& world) {
   const Fitted fitted = fit(options, *table);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (world.rank() != 0) return;
-  write_output(options.ml, fitted.model, *table);
+  write_output(options.ml.output, fitted.model, *table);
   if (!options.ml.json) return print(options, *table, fitted, seconds);
   nlohmann::json report = {{"algorithm", fitted.model.algorithm},
                            {"rows", table->rows()},

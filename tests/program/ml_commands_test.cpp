@@ -249,6 +249,32 @@ TEST_F(MlCommands, SvdFindsSingularValues) {
   EXPECT_TRUE(has(read_whole(*this / "said.csv"), "u1,u2,u3\n"));
 }
 
+TEST_F(MlCommands, KnnSaysClassesAndValuesOfOtherRows) {
+  std::string train = "x,y,side,height\n";
+  for (int i = 0; i < 300; ++i) {
+    train += fmt::format("{},{},{},{}\n", i % 30, i * 7 % 13, i % 30 < 15 ? 4 : 2, i % 30 * 10);
+  }
+  folder_.write("train.csv", train);
+  folder_.write("new.csv", "y,x,side\n3,1.25,4\n5,28.5,2\n6,3.25,4\n1,20.5,4\n");
+  std::set<std::string> said, models;
+  for (const char* ranks : {"1", "2", "3"}) {
+    const auto answer = run({"knn", *this / "train.csv", *this / "new.csv", "--target", "side", "--exclude", "height",
+                             "-n", ranks, "-o", *this / "said.csv", "--model", *this / "model", "--json"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    EXPECT_EQ(json::parse(answer.output)["accuracy"], 0.75);
+    said.insert(read_whole(*this / "said.csv"));
+    models.insert(read_whole(*this / "model"));
+  }
+  EXPECT_EQ(said, std::set<std::string>{"side\n4\n2\n4\n2\n"});
+  EXPECT_EQ(models.size(), 1U);
+  ASSERT_EQ(run({"predict", *this / "model", *this / "new.csv", "-o", *this / "again.csv"}).code, 0);
+  EXPECT_EQ(read_whole(*this / "again.csv"), *said.begin());
+  const auto height = run({"knn", *this / "train.csv", *this / "new.csv", "--target", "height", "--columns", "x",
+                           "--regression", "-k", "1", "-n", "2", "-o", *this / "said.csv"});
+  ASSERT_EQ(height.code, 0) << height.errors;
+  EXPECT_EQ(read_whole(*this / "said.csv"), "height\n10.0\n280.0\n30.0\n200.0\n");
+}
+
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
@@ -263,6 +289,12 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"kmeans", *this / "gap.csv", "--init-size", "100"}, "--init-size requires --batch-size", 2},
       {{"kmeans", *this / "gap.csv", "-k", "2", "--batch-size", "2", "-n", "2", "-o", model}, "row 1, 'b' is no", 1},
       {{"kmeans", "--image", *this / "gap.csv", "-o", model}, "-o quantised.png", 2},
+      {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a", "-k", "1", "-n", "2", "-o", model},
+       "row 1, 'b' is no finite",
+       1},
+      {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a"}, "-o said.csv", 2},
+      {{"knn", *this / "gap.csv", "--target", "a"}, "name a second data set", 2},
+      {{"knn", *this / "gap.csv", "--target", "a", "--columns", "a", "-n", "2", "--model", model}, "of 3 rows", 2},
       {{"linreg", *this / "gap.csv"}, "--target is required", 2},
       {{"linreg", *this / "gap.csv", "--target", "c"}, "there is no field 'c'", 2},
       {{"linreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},

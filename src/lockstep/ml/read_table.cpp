@@ -100,7 +100,10 @@ TableRows complete(TableRows rows) {
 std::unique_ptr<Table> prepared_table(comm::Communicator& group, TableRows rows, const RowLayout& layout,
                                       Preparation preparation, const ReadOptions& how) {
   if (how.preparation.missing == "drop") rows = complete(std::move(rows));
-  preparation.learn(how.preparation, layout.encoded(), [&] { return moments(*make_table(group, rows), how.threads); });
+  if (how.like == nullptr) {
+    preparation.learn(how.preparation, layout.encoded(),
+                      [&] { return moments(*make_table(group, rows), how.threads); });
+  }
   const auto apply = [&]<class T>(T* x) {
     on_threads(how.threads, rows.x.size(0), kRowsAtOnce, [&](std::int64_t begin, std::int64_t end, int) {
       preparation.apply(x + begin * layout.columns(), end - begin, layout.columns());
@@ -153,9 +156,15 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
   const bool in_parts = source.find("{rank}") != std::string::npos;
   const auto dataset = in_parts ? data::open_part(source, group, options) : data::open(source, options);
   const std::int64_t rows = dataset->size(), ranks = in_parts ? 1 : group.size(), rank = in_parts ? 0 : group.rank();
-  Preparation preparation{.onehot = how.choice.onehot, .ordinal = how.choice.ordinal};
-  preparation.categories =
-      find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads);
+  Preparation preparation;
+  if (how.like != nullptr) {
+    preparation = *how.like;
+  } else {
+    preparation.onehot = how.choice.onehot;
+    preparation.ordinal = how.choice.ordinal;
+    preparation.categories = find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks,
+                                             how.choice, how.threads);
+  }
   const RowLayout layout(dataset->schema(), how.choice, preparation.categories);
   if (in_parts) {
     return prepared_table(group, read_rows(*dataset, 0, rows, layout, how.threads), layout, std::move(preparation),
@@ -177,8 +186,11 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
     }
     if (how.preparation.missing == "drop")
       fail(Fault::Usage, "rows are only left out of a table that fits into memory: fill in by --missing mean");
-    preparation.learn(how.preparation, layout.encoded(),
-                      [&] { return moments(StreamedTable(group, dataset, layout, plan, Preparation()), how.threads); });
+    if (how.like == nullptr) {
+      preparation.learn(how.preparation, layout.encoded(), [&] {
+        return moments(StreamedTable(group, dataset, layout, plan, Preparation()), how.threads);
+      });
+    }
     return std::make_unique<StreamedTable>(group, dataset, layout, plan, preparation);
   }
   const std::int64_t first = plan.begin(plan.first_block[static_cast<std::size_t>(group.rank())]);

@@ -17,6 +17,7 @@ namespace lockstep::ml {
 struct ReadOptions {
   ColumnChoice choice = {};
   PreparationChoice preparation = {};
+  const Preparation* like = nullptr;  // how another table's columns were prepared: nothing is learnt then
   int threads = 1;
   /// Bytes of rows of this rank that may lie in memory; of more, every pass reads them anew. 0: half of what its host
   /// has.

@@ -1,0 +1,174 @@
+// `lockstep knn`: classes or values of rows by their nearest neighbours.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "json_text.h"
+#include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
+#include "lockstep/ml/algorithms/neighbors.h"
+#include "lockstep/ml/own_rows.h"
+#include "ml/ml_options.h"
+#include "ml/write_values.h"
+#include "whole_number.h"
+#include "with_commas.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr const char kExamples[] = R"(Examples:
+  lockstep knn train.csv new.csv --target label -n 4 -o said.csv     the class of most of 5 neighbours
+  lockstep knn train.csv new.csv --target price --regression -k 10 --weights distance -o said.csv
+  lockstep knn train.csv --target label --model model.safetensors    the rows themselves, for 'lockstep predict'
+Where the second data set has the target, too, it is told how good the answers are.)";
+
+struct Options {
+  MlOptions ml;
+  ml::NeighborsOptions neighbors;
+  std::string query, model;
+  bool regression = false;
+};
+
+struct Said {
+  at::Tensor values;  // of the queries, on rank 0
+  double score = 0;   // if they have the target
+};
+
+/// Rows of the second data set, in the type of the first and with its columns.
+std::unique_ptr<ml::Table> read_queries(const Options& options, const ml::Table& table) {
+  const auto dataset = data::open(options.query, options.ml.from.open);
+  const auto& schema = dataset->schema();
+  const ml::Preparation& preparation = *table.preparation();
+  ml::ColumnChoice choice{.columns = ml::fields_of(table.names(), preparation.categories),
+                          .type = table.type() == at::kFloat ? "float32" : "float64",
+                          .onehot = preparation.onehot,
+                          .ordinal = preparation.ordinal};
+  const auto& targets = options.ml.choice.targets;
+  const bool known = std::all_of(targets.begin(), targets.end(), [&](const std::string& target) {
+    return std::any_of(schema.begin(), schema.end(), [&](const auto& field) { return field.name == target; });
+  });
+  if (known) choice.targets = targets;
+  auto queries = ml::read_table(table.group(), options.query, options.ml.from.open,
+                                {.choice = choice, .like = &preparation, .threads = at::get_num_threads()});
+  if (queries->names() != table.names()) {
+    fail(Fault::Usage, fmt::format("{} has {} columns, and {} has {}", options.query, queries->columns(),
+                                   options.ml.from.source, table.columns()));
+  }
+  return queries;
+}
+
+/// Whether the queries have the target, and its values mean the same.
+bool can_score(const ml::Table& table, const ml::Table& queries) {
+  return queries.targets() > 0 && queries.value_names() == table.value_names();
+}
+
+/// Of a classifier or a regressor that is fitted. A collective.
+template <class Estimator>
+Said ask(const Estimator& estimator, const ml::Table& table, const ml::Table& queries) {
+  const at::Tensor own = estimator.predict(ml::own_x(queries));
+  return {.values = ml::gather_rows(queries, own),
+          .score = can_score(table, queries) ? estimator.score_of(queries, own) : 0};
+}
+
+void report(const Options& options, const ml::Table& table, const ml::Table* queries, const Said& said,
+            double seconds) {
+  const bool scored = queries != nullptr && can_score(table, *queries);
+  if (options.ml.json) {
+    nlohmann::json json = {{"algorithm", "knn"},
+                           {"rows", table.rows()},
+                           {"columns", table.columns()},
+                           {"ranks", table.group().size()},
+                           {"neighbors", options.neighbors.n_neighbors},
+                           {"seconds", seconds},
+                           {"output", options.ml.output},
+                           {"model", options.model}};
+    if (queries != nullptr) json["queries"] = queries->rows();
+    if (scored) json[options.regression ? "r2" : "accuracy"] = said.score;
+    fmt::print("{}", json_text(json));
+    return;
+  }
+  if (queries != nullptr) {
+    fmt::print("{} queries among {} rows of {} columns, {} neighbours{} in {}\n", with_commas(queries->rows()),
+               with_commas(table.rows()), table.columns(), options.neighbors.n_neighbors,
+               scored ? fmt::format(": {} {:.6f}", options.regression ? "R²" : "accuracy", said.score) : "",
+               format_seconds(seconds));
+  }
+  for (const auto& file : {options.ml.output, options.model}) {
+    if (!file.empty()) fmt::print("{}\n", file);
+  }
+}
+
+template <class Estimator>
+void run(const Options& options, comm::Communicator& world) {
+  const std::shared_ptr<const ml::Table> table = read_source(options.ml, world);
+  const auto queries = options.query.empty() ? nullptr : read_queries(options, *table);
+  if (queries) ml::check_finite(*queries);
+  const auto begin = std::chrono::steady_clock::now();
+  Estimator estimator(options.neighbors);
+  estimator.fit(table);
+  const Said said = queries ? ask(estimator, *table, *queries) : Said();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const ml::ModelFile model = options.model.empty() ? ml::ModelFile() : estimator.file();
+  if (world.rank() != 0) return;
+  if (!options.ml.output.empty()) {
+    write_values(options.ml.output, table->target_names(),
+                 options.regression ? std::vector<std::string>() : table->value_names(), said.values);
+  }
+  write_output(options.model, model, *table);
+  report(options, *table, queries.get(), said, seconds);
+}
+
+void check(const Options& options) {
+  (void)ml::NearestNeighbors(options.neighbors);
+  if (options.query.empty() != options.ml.output.empty()) {
+    fail(Fault::Usage, options.query.empty() ? "-o is for what is said of a second data set; name one, or --model alone"
+                                             : "name a file for what is said of the rows by -o said.csv");
+  }
+  if (!options.query.empty() && !(options.ml.choice.onehot.empty() && options.ml.choice.ordinal.empty())) {
+    fail(Fault::Usage, "--onehot and --ordinal number the values of one data set alone; encode both beforehand");
+  }
+  if (options.query.empty() && options.model.empty()) {
+    fail(Fault::Usage, "name a second data set, whose rows are asked for, or a file for the rows by --model");
+  }
+}
+
+}  // namespace
+
+void add_knn(CLI::App& app, const std::vector<std::string>& words) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("knn", "Classes or values of rows by their nearest neighbours");
+  command->footer(kExamples);
+  options->ml.add_to(*command);
+  // Rows have no weights here; scikit-learn's name is for those of votes.
+  command->remove_option(command->get_option("--weights"));
+  command->add_option("query", options->query, "Data set of the rows that are asked for");
+  command->add_option("--target", options->ml.choice.targets, "Field to be said; of --regression a,b are several")
+      ->delimiter(',')
+      ->required();
+  command->add_option("-k,--n-neighbors", options->neighbors.n_neighbors, "Number of neighbours")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command->add_option("--weights", options->neighbors.weights, "Of votes: uniform, or distance: the nearer the more")
+      ->check(CLI::IsMember({"uniform", "distance"}))
+      ->capture_default_str();
+  command->add_flag("--regression", options->regression, "The mean of the neighbours' targets instead of a class");
+  command->add_option("--model", options->model, "File for the rows (.safetensors), which 'lockstep predict' reads");
+  command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …");
+  command->callback([options, words] {
+    check(*options);
+    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) {
+      options->regression ? run<ml::KNeighborsRegressor>(*options, world)
+                          : run<ml::KNeighborsClassifier>(*options, world);
+    });
+  });
+}
+
+}  // namespace lockstep::apps

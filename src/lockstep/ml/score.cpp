@@ -1,0 +1,61 @@
+#include "lockstep/ml/score.h"
+
+#include "lockstep/ml/fold.h"
+
+namespace lockstep::ml {
+
+double accuracy_of(const Table& table, const std::vector<std::int32_t>& said, const std::vector<std::int32_t>& right,
+                   int threads) {
+  const at::Tensor sums =
+      fold(table, threads,
+           {.name = "accuracy", .size = 2, .leaf = [&](const Block& block, std::int64_t number, double* sum, int) {
+              for (std::int64_t row = 0; row < block.rows; ++row) {
+                const auto place = static_cast<std::size_t>(table.own_place(number) + row);
+                sum[0] += said[place] == right[place] && said[place] >= 0 ? block.weight(row) : 0;
+                sum[1] += block.weight(row);
+              }
+            }});
+  const double* sum = sums.const_data_ptr<double>();
+  return sum[0] / sum[1];
+}
+
+double r2_of(const Table& table, const at::Tensor& said, int threads) {
+  const std::int64_t targets = table.targets();
+  // Of each target `add` adds something of a row to `size` sums.
+  const auto sums_of = [&](std::int64_t size, const auto& add) {
+    return fold(table, threads,
+                {.name = "variance explained",
+                 .size = targets * size,
+                 .leaf = [&](const Block& block, std::int64_t number, double* sums, int) {
+                   const double* values = said.const_data_ptr<double>() + table.own_place(number) * targets;
+                   for (std::int64_t i = 0; i < block.rows * targets; ++i) {
+                     const std::int64_t target = i % targets;
+                     add(sums + target * size, target, block.weight(i / targets), block.targets[i], values[i]);
+                   }
+                 }});
+  };
+  const at::Tensor sums = sums_of(2, [](double* sum, std::int64_t, double weight, double target, double) {
+    sum[0] += weight;
+    sum[1] += weight * target;
+  });
+  std::vector<double> mean;
+  for (std::int64_t target = 0; target < targets; ++target) {
+    const double* sum = sums.const_data_ptr<double>() + 2 * target;
+    mean.push_back(sum[1] / sum[0]);
+  }
+  const at::Tensor squares =
+      sums_of(2, [&](double* sum, std::int64_t number, double weight, double target, double value) {
+        const double way = target - mean[static_cast<std::size_t>(number)];
+        sum[0] += weight * (target - value) * (target - value);
+        sum[1] += weight * way * way;
+      });
+  double r2 = 0;
+  for (std::int64_t target = 0; target < targets; ++target) {
+    const double* sum = squares.const_data_ptr<double>() + 2 * target;
+    // Of a constant target: all or nothing.
+    r2 += sum[1] > 0 ? 1 - sum[0] / sum[1] : (sum[0] > 0 ? 0 : 1);
+  }
+  return r2 / static_cast<double>(targets);
+}
+
+}  // namespace lockstep::ml
