@@ -10,6 +10,7 @@
 #include "lockstep/ml/algorithms/covariance.h"
 #include "lockstep/ml/algorithms/kmeans.h"
 #include "lockstep/ml/algorithms/linear_regression.h"
+#include "lockstep/ml/algorithms/logistic_regression.h"
 
 namespace lockstep::apps {
 namespace {
@@ -52,6 +53,15 @@ Fit covariance(const ml::Table& table) {
   };
 }
 
+/// A sweep where it starts, and one where each iteration ends.
+Fit logistic_regression(const ml::Table& table) {
+  return [&table] {
+    ml::LogisticRegression regression;
+    regression.fit(table);
+    return MlFitted{{{"objective", regression.objective()}}, static_cast<double>(regression.n_iter() + 1)};
+  };
+}
+
 std::vector<MlPeer> with_daal4py_ranks() { return {{"sklearn"}, {"sklearnex"}, {"daal4py", /*over_ranks=*/true}}; }
 
 MlCase kmeans_case(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t clusters,
@@ -83,6 +93,15 @@ const std::vector<MlCase>& cases() {
        .rows = 5'000'000,
        .peers = {{"sklearn"}, {"sklearnex"}, {"daal4py"}},
        .prepare = covariance},
+      {.name = "logistic",
+       .algorithm = "logistic",
+       .data = {.targets = Targets::Binary},
+       .takes_targets = true,
+       .rows = 1'000'000,
+       .peers = {{"sklearn"},
+                 {"sklearn", /*over_ranks=*/false, "newton-cholesky", {"--solver", "newton-cholesky"}},
+                 {"sklearnex"}},
+       .prepare = logistic_regression},
   };
   return all;
 }

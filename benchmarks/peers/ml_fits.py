@@ -59,6 +59,17 @@ class Estimators:
             lambda model: {"covariance": model.covariance_[0, 1], "variance": model.covariance_[-1, -1]},
         )
 
+    def logistic(self, data):
+        classes = data.targets.astype(np.int64)
+
+        def objective(model):
+            margins = (data.x @ model.coef_[0] + model.intercept_[0]) * (1 - 2 * classes)
+            return {"objective": np.logaddexp(0, margins).sum() + model.coef_[0] @ model.coef_[0] / 2}
+
+        return lambda: self.make("linear_model", "LogisticRegression", solver=self.options.solver).fit(
+            data.x, classes
+        ), objective
+
 
 class Daal:
     """daal4py's own algorithms."""
@@ -132,6 +143,7 @@ def main():
     parser.add_argument("--fits", type=int, default=1)
     parser.add_argument("--clusters", type=int, default=0)
     parser.add_argument("--iterations", type=int, default=0)
+    parser.add_argument("--solver", default="lbfgs", help="of logistic regression")
     options = parser.parse_args()
 
     peer = Daal(options) if options.peer == "daal4py" else Estimators(options)
