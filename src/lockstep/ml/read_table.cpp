@@ -162,8 +162,8 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
   } else {
     preparation.onehot = how.choice.onehot;
     preparation.ordinal = how.choice.ordinal;
-    preparation.categories = find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks,
-                                             how.choice, how.threads);
+    preparation.categories =
+        find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads);
   }
   const RowLayout layout(dataset->schema(), how.choice, preparation.categories);
   if (in_parts) {
