@@ -1,23 +1,10 @@
 #include "lockstep/ml/score.h"
 
+#include <vector>
+
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
-
-double accuracy_of(const Table& table, const std::vector<std::int32_t>& said, const std::vector<std::int32_t>& right,
-                   int threads) {
-  const at::Tensor sums =
-      fold(table, threads,
-           {.name = "accuracy", .size = 2, .leaf = [&](const Block& block, std::int64_t number, double* sum, int) {
-              for (std::int64_t row = 0; row < block.rows; ++row) {
-                const auto place = static_cast<std::size_t>(table.own_place(number) + row);
-                sum[0] += said[place] == right[place] && said[place] >= 0 ? block.weight(row) : 0;
-                sum[1] += block.weight(row);
-              }
-            }});
-  const double* sum = sums.const_data_ptr<double>();
-  return sum[0] / sum[1];
-}
 
 double r2_of(const Table& table, const at::Tensor& said, int threads) {
   const std::int64_t targets = table.targets();

@@ -4,18 +4,11 @@
 // once. Collectives; the same bits on any number of ranks and threads.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/ml/table.h"
 
 namespace lockstep::ml {
-
-/// The share of rows, by weight, of which both numbers are the same, and from 0 on. Numbers are of this rank's rows.
-double accuracy_of(const Table& table, const std::vector<std::int32_t>& said, const std::vector<std::int32_t>& right,
-                   int threads);
 
 /// The share of the targets' variance that `said`, float64 [own rows, targets], explains, the mean over targets, as
 /// scikit-learn's r2_score.

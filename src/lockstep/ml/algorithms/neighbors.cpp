@@ -119,7 +119,10 @@ double KNeighborsClassifier::score_of(const Table& table, const at::Tensor& said
   const at::Tensor values = said.to(at::kDouble).contiguous();
   std::vector<std::int32_t> numbers;
   for (std::int64_t i = 0; i < values.numel(); ++i) numbers.push_back(number_of(values.const_data_ptr<double>()[i]));
-  return accuracy_of(table, numbers, classes_.numbers(table, options_.threads), options_.threads);
+  const std::int64_t first = table.plan().begin(table.own_begin());
+  return accuracy(table, classes_, options_.threads, [&](const Block& block, std::int32_t* of_block) {
+    std::copy_n(numbers.begin() + (block.first - first), block.rows, of_block);
+  });
 }
 
 ModelFile KNeighborsClassifier::file() const {
