@@ -124,7 +124,7 @@ TEST_F(ReadTable, FillsInLeavesOutAndScales) {
         EXPECT_EQ(filled->preparation()->fill, (std::vector<double>{3, 30, 0.5, 0.5}));
         const auto scaled = read(
             group, {.choice = choice, .preparation = {.missing = "mean", .scale = "standard"}, .memory_bytes = memory});
-        if (group.rank() != 0) return;  // there is one block
+        if (filled->own_rows() == 0) return;  // there is one block
         EXPECT_TRUE(at::equal(values_of(*filled).slice(1, 0, 2),
                               at::tensor({1., 10., 3., 30., 3., 30., 5., 50.}).to(at::kDouble).view({4, 2})));
         // As scikit-learn's StandardScaler behind its SimpleImputer; columns of words stay as they are.
@@ -138,7 +138,7 @@ TEST_F(ReadTable, FillsInLeavesOutAndScales) {
       const auto whole =
           read(group, {.choice = {.exclude = {"word"}}, .preparation = {.missing = "drop", .scale = "minmax"}});
       EXPECT_EQ(whole->rows(), 2);
-      if (group.rank() != 0) return;
+      if (whole->own_rows() == 0) return;
       EXPECT_TRUE(at::equal(values_of(*whole), at::tensor({0., 0., 1., 1.}).to(at::kDouble).view({2, 2})));
     });
   }
