@@ -32,6 +32,7 @@ std::vector<std::int64_t> choose(const Table& table, const Closest& closest, std
   }
   std::vector<std::int64_t> all;
   for (const auto& bytes : table.group().gather_bytes(own)) {
+    if (bytes.empty()) continue;
     const std::size_t before = all.size();
     all.resize(before + bytes.size() / sizeof(std::int64_t));
     std::memcpy(all.data() + before, bytes.data(), bytes.size());
