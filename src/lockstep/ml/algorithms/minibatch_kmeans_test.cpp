@@ -63,7 +63,7 @@ TEST(MiniBatchKMeans, ComesNearToWhatAllRowsGive) {
   with_table(2, {x}, [&](const Table& table) {
     KMeans kmeans({.n_clusters = 8, .n_init = 10});
     kmeans.fit(table);
-    all = kmeans.inertia();
+    if (table.group().rank() == 0) all = kmeans.inertia();
   });
   double best = std::numeric_limits<double>::infinity();
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
