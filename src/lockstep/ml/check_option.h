@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace lockstep::ml {
 
 void check_from_one_on(std::int64_t value, const char* name);
 /// NaN is not, either.
 void check_from_zero_on(double value, const char* name);
+void check_one_of(const std::string& value, const char* name, const std::vector<std::string>& known);
 
 }  // namespace lockstep::ml

@@ -5,23 +5,13 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
-#include "lockstep/core/text.h"
+#include "lockstep/ml/check_option.h"
 
 namespace lockstep::ml {
-namespace {
-
-void check_one_of(const std::string& what, const std::string& value, const std::vector<std::string>& known) {
-  for (const auto& one : known) {
-    if (value == one) return;
-  }
-  fail(Fault::Usage, fmt::format("{} = '{}': it is one of {}", what, value, list_some(known, known.size())));
-}
-
-}  // namespace
 
 void PreparationChoice::check() const {
-  check_one_of("missing", missing, {"error", "mean", "drop"});
-  check_one_of("scale", scale, {"none", "standard", "minmax"});
+  check_one_of(missing, "missing", {"error", "mean", "drop"});
+  check_one_of(scale, "scale", {"none", "standard", "minmax"});
 }
 
 void Preparation::learn(const PreparationChoice& choice, const std::vector<bool>& encoded,

@@ -5,11 +5,12 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/ml/check_option.h"
 
 namespace lockstep::ml {
 
 BasicStatistics::BasicStatistics(BasicStatisticsOptions options) : options_(options) {
-  if (!(options_.ddof >= 0)) fail(Fault::Usage, fmt::format("ddof = {}: it is from 0 on", options_.ddof));
+  check_from_zero_on(options_.ddof, "ddof");
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 

@@ -15,6 +15,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
+#include "lockstep/ml/check_option.h"
 
 namespace lockstep::ml {
 namespace {
@@ -61,7 +62,7 @@ at::Tensor correlation_of(const at::Tensor& products) {
 }
 
 EmpiricalCovariance::EmpiricalCovariance(EmpiricalCovarianceOptions options) : options_(options) {
-  if (!(options_.ddof >= 0)) fail(Fault::Usage, fmt::format("ddof = {}: it is from 0 on", options_.ddof));
+  check_from_zero_on(options_.ddof, "ddof");
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 

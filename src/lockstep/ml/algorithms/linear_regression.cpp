@@ -5,9 +5,9 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/ml/check_option.h"
 #include "lockstep/ml/gram.h"
 
 namespace lockstep::ml {
@@ -27,7 +27,7 @@ void check_targets(const Table& table) {
 }  // namespace
 
 LinearRegression::LinearRegression(LinearRegressionOptions options) : options_(options) {
-  if (!(options_.alpha >= 0)) fail(Fault::Usage, fmt::format("alpha = {}: it is from 0 on", options_.alpha));
+  check_from_zero_on(options_.alpha, "alpha");
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 

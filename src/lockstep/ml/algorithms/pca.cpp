@@ -17,6 +17,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
 #include "lockstep/core/text.h"
+#include "lockstep/ml/check_option.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/moments.h"
 #include "lockstep/ml/singular_values.h"
@@ -128,9 +129,7 @@ PCA::PCA(PCAOptions options) : options_(std::move(options)) {
   if (options_.iterated_power < -1) {
     fail(Fault::Usage, fmt::format("iterated_power = {}: it is from 0 on", options_.iterated_power));
   }
-  if (options_.n_oversamples < 1) {
-    fail(Fault::Usage, fmt::format("n_oversamples = {}: it is from 1 on", options_.n_oversamples));
-  }
+  check_from_one_on(options_.n_oversamples, "n_oversamples");
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 

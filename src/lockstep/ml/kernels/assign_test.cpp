@@ -5,9 +5,9 @@
 #include <limits>
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include "lockstep/core/random.h"
+#include "lockstep/ml/kernels/testing.h"
 
 namespace lockstep::ml {
 namespace {
@@ -131,17 +131,7 @@ TEST(Assign, SurvivesWhatIsNotFinite) {
 template <class T>
 void expect_same_bits() {
   const Case<T> data(1000, 23, 37, 0);
-  hwy::SetSupportedTargetsForTest(0);
-  const std::int64_t all = hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON);
-  const Result best = run(data, true);
-  int tried = 0;
-  for (std::int64_t targets = all; targets != 0; targets &= targets - 1) {
-    hwy::SetSupportedTargetsForTest(targets & -targets);
-    EXPECT_EQ(run(data, true), best) << hwy::TargetName(targets & -targets);
-    ++tried;
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  if (tried < 2) GTEST_SKIP() << "this processor has one kind of vectors alone";
+  testing::expect_same_bits_with_any_vectors([&] { return run(data, true); });
 }
 
 TEST(Assign, HasTheSameBitsWithAnyVectorsInDoubles) { expect_same_bits<double>(); }

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include "lockstep/core/random.h"
+#include "lockstep/ml/kernels/testing.h"
 
 namespace lockstep::ml {
 namespace {
@@ -156,17 +156,8 @@ template <class T>
 void expect_same_bits() {
   for (const auto& [columns, outputs] : kShapes) {
     const Case<T> data(1001, columns, outputs);
-    hwy::SetSupportedTargetsForTest(0);
-    const std::int64_t all = hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON);
-    const Result best = run(data, true);
-    int tried = 0;
-    for (std::int64_t targets = all; targets != 0; targets &= targets - 1) {
-      hwy::SetSupportedTargetsForTest(targets & -targets);
-      EXPECT_EQ(run(data, true), best) << hwy::TargetName(targets & -targets) << " " << columns << " " << outputs;
-      ++tried;
-    }
-    hwy::SetSupportedTargetsForTest(0);
-    if (tried < 2) GTEST_SKIP() << "this processor has one kind of vectors alone";
+    SCOPED_TRACE(::testing::Message() << columns << " columns, " << outputs << " outputs");
+    testing::expect_same_bits_with_any_vectors([&] { return run(data, true); });
   }
 }
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include "lockstep/core/random.h"
+#include "lockstep/ml/kernels/testing.h"
 
 namespace lockstep::ml {
 namespace {
@@ -85,17 +85,7 @@ TEST(MomentSums, AreOfFloats) { expect_sums<float>(); }
 
 TEST(MomentSums, HaveTheSameBitsWithAnyVectors) {
   const Case<double> data(1000, 21, true, 1.0 / 3);
-  hwy::SetSupportedTargetsForTest(0);
-  const std::int64_t all = hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON);
-  const auto best = data.sums();
-  int tried = 0;
-  for (std::int64_t targets = all; targets != 0; targets &= targets - 1) {
-    hwy::SetSupportedTargetsForTest(targets & -targets);
-    EXPECT_EQ(data.sums(), best) << hwy::TargetName(targets & -targets);
-    ++tried;
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  if (tried < 2) GTEST_SKIP() << "this processor has one kind of vectors alone";
+  testing::expect_same_bits_with_any_vectors([&] { return data.sums(); });
 }
 
 }  // namespace
