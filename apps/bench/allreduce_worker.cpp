@@ -3,7 +3,6 @@
 // call, one call is timed at a time, the slowest rank counts. The variant `ceiling`
 // is the same work without communication: threads that see all buffers add them up
 // and know, without a word, when to begin.
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "lockstep/comm/thread_ranks.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/stopwatch.h"
 
 namespace lockstep::apps {
 namespace {
@@ -81,11 +81,11 @@ class Worker {
     const float value = 0.25f * static_cast<float>(world_.rank());
     for (std::int64_t i = 0; i < count; ++i) values[i] = value;
     world_.barrier();
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     variant_.sum(tensor);
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    const double seconds = watch.seconds();
     variant_.settle();
-    return taken.count();
+    return seconds;
   }
 
   comm::Communicator& world_;

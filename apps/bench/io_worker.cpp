@@ -1,6 +1,5 @@
 // Our part of the input benchmarks, as a process of its own so that its memory can be told:
 // reads batches, and says how long that took and what memory it cost.
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -12,13 +11,12 @@
 #include "bench/benches.h"
 #include "bench/io_data.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/open.h"
 
 namespace lockstep::apps {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string path;
@@ -31,8 +29,6 @@ struct Options {
 
 /// A slow source is not read to the end: what a batch takes is known by then.
 constexpr double kMostSeconds = 2;
-
-double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// This process's share of what it has mapped, in bytes.
 std::int64_t proportional_set_size() {
@@ -60,21 +56,21 @@ struct Read {
 
 Read read(data::Loader& loader, int batches) {
   Read read;
-  const auto begin = Clock::now();
+  const Stopwatch watch;
   for (int i = 0; i < batches && read.seconds < kMostSeconds; ++i) {
     const data::Batch* batch = loader.next();
     if (batch == nullptr) batch = loader.next();  // behind the end of an epoch the next one begins
     read.samples += batch->count();
-    read.seconds = since(begin);
+    read.seconds = watch.seconds();
   }
   return read;
 }
 
 void run(const Options& options) {
   const std::int64_t before = proportional_set_size();
-  const auto begin = Clock::now();
+  const Stopwatch watch;
   const auto set = data::open(options.path);
-  const double open_s = since(begin);
+  const double open_s = watch.seconds();
   data::LoaderOptions how;
   how.batch = options.batch;
   how.threads = options.threads;

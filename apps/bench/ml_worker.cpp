@@ -2,7 +2,6 @@
 // on all ranks. Beside it stands how long all ranks and threads take to read their rows once: what a pass over them
 // costs at least.
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "commands.h"
 #include "lockstep/comm/runtime.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/core/stopwatch.h"
 
 namespace lockstep::apps {
 namespace {
@@ -33,15 +33,14 @@ struct Options {
 
 /// Seconds until `work` is done on all ranks, `times` times after one that nobody counts.
 std::vector<double> timed(comm::Communicator& world, int times, const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
   work();
   std::vector<double> seconds;
   for (int i = 0; i < times; ++i) {
     world.barrier();
-    const auto begin = Clock::now();
+    const Stopwatch watch;
     work();
     world.barrier();
-    at::Tensor slowest = at::full({1}, std::chrono::duration<double>(Clock::now() - begin).count(), at::kDouble);
+    at::Tensor slowest = at::full({1}, watch.seconds(), at::kDouble);
     world.all_reduce_(slowest, comm::ReduceOp::Max).wait();
     seconds.push_back(slowest.item<double>());
   }

@@ -1,13 +1,13 @@
 #include "bench/rounds.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "bench/table.h"
 #include "bench/worker.h"
+#include "lockstep/core/stopwatch.h"
 #include "process.h"
 
 namespace lockstep::apps {
@@ -33,20 +33,16 @@ void Extent::add_options(CLI::App& command) {
 
 void run_rounds(std::vector<Contestant> all, const Extent& extent, Report& report, const ReportFiles& files,
                 const std::string& title, const std::function<void(Contestant&)>& run_once) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point then) {
-    return std::chrono::duration<double>(Clock::now() - then).count();
-  };
-  const auto begin = Clock::now();
+  const Stopwatch all_rounds;
   double longest_s = 0;
   LiveTable table(stdout);
   for (int round = 1; round <= extent.rounds; ++round) {
-    if (round > 1 && extent.minutes > 0 && seconds_since(begin) + longest_s > extent.minutes * 60) {
+    if (round > 1 && extent.minutes > 0 && all_rounds.seconds() + longest_s > extent.minutes * 60) {
       table.clear();
       fmt::print("{} of {} rounds in {} minutes\n", round - 1, extent.rounds, extent.minutes);
       return;
     }
-    const auto round_begin = Clock::now();
+    const Stopwatch one_round;
     for (auto& contestant : all) {
       if (!contestant.running) continue;
       const std::string& work = contestant.workload.name;
@@ -54,7 +50,7 @@ void run_rounds(std::vector<Contestant> all, const Extent& extent, Report& repor
                                        work.empty() ? "" : " ", work.empty() ? "" : heading(contestant.workload)));
       run_once(contestant);
     }
-    longest_s = std::max(longest_s, seconds_since(round_begin));
+    longest_s = std::max(longest_s, one_round.seconds());
     files.write(report, title);
     // Nobody always follows the same neighbour.
     std::rotate(all.begin(), all.begin() + 1, all.end());

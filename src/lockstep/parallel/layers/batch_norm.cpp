@@ -1,7 +1,5 @@
 #include "lockstep/parallel/layers/batch_norm.h"
 
-#include <chrono>
-
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -16,6 +14,7 @@
 #include <torch/nn/modules/batchnorm.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/stopwatch.h"
 
 namespace lockstep::parallel {
 namespace {
@@ -182,9 +181,9 @@ void SyncedBatchNorms::sum_(at::Tensor& values) {
 }
 
 void SyncedBatchNorms::wait_for(const std::function<comm::Work()>& collective) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   collective().wait();  // a small one is done within the call
-  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  waited_s_ += watch.seconds();
 }
 
 }  // namespace lockstep::parallel
