@@ -1,7 +1,6 @@
 // `lockstep kmeans`: clusters of rows, or the colours of a picture.
 #include "lockstep/ml/algorithms/kmeans.h"
 
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -20,6 +19,7 @@
 #include "json_text.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/data/image.h"
 #include "lockstep/ml/algorithms/minibatch_kmeans.h"
@@ -64,10 +64,6 @@ struct Options {
     return result;
   }
 };
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// Of what comes often: some lines at first, then fewer and fewer.
 bool worth_a_line(std::int64_t number) {
@@ -122,10 +118,10 @@ void report(const Options& options, const ml::ModelFile& model, const ml::Table&
 
 void cluster_rows(const Options& options, comm::Communicator& world) {
   const auto table = read_source(options.ml, world);
-  const auto begin = Clock::now();
+  const Stopwatch watch;
   const ml::ModelFile model = fit(options, *table, /*speaks=*/world.rank() == 0 && !options.ml.json);
   if (world.rank() != 0) return;
-  const double seconds = seconds_since(begin);
+  const double seconds = watch.seconds();
   write_output(options.ml.output, model, *table);
   report(options, model, *table, seconds);
 }
@@ -142,11 +138,11 @@ void quantise(const Options& options, comm::Communicator& world) {
   }
   const std::int64_t first = pixels * world.rank() / world.size(), end = pixels * (world.rank() + 1) / world.size();
   const auto table = ml::make_table(world, {.x = colours.slice(0, first, end), .names = {"red", "green", "blue"}});
-  const auto begin = Clock::now();
+  const Stopwatch watch;
   const ml::ModelFile model = fit(options, *table, /*speaks=*/false);
   if (world.rank() != 0) return;
   const auto kmeans = ml::KMeansModel::from(model);
-  const double seconds = seconds_since(begin);
+  const double seconds = watch.seconds();
   const at::Tensor palette = kmeans.cluster_centers().round().clamp(0, 255).to(at::kByte).contiguous();
   const at::Tensor labels = kmeans.predict(colours);
   std::vector<std::byte> painted(static_cast<std::size_t>(colours.numel()));

@@ -8,8 +8,8 @@
 #include <ATen/ops/empty.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/algorithms/labelled_rows.h"
-#include "lockstep/ml/algorithms/panels_of.h"
 
 namespace lockstep::ml {
 namespace {
@@ -44,7 +44,7 @@ at::Tensor KMeansModel::predict(const at::Tensor& x) const {
   const at::Tensor rows = x.contiguous();
   const at::Tensor labels = at::empty({rows.size(0)}, at::kInt);
   const auto label = [&]<class T>(T) {
-    assign(rows.const_data_ptr<T>(), rows.size(0), panels_of<T>(centers_), nullptr,
+    assign(rows.const_data_ptr<T>(), rows.size(0), centroid_columns<T>(centers_), nullptr,
            labels.mutable_data_ptr<std::int32_t>(), {});
   };
   rows.scalar_type() == at::kFloat ? label(float{}) : label(double{});

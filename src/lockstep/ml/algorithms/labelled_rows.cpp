@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "lockstep/ml/algorithms/panels_of.h"
+#include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
@@ -15,14 +15,14 @@ LabelledRows::LabelledRows(const Table& table, int threads)
 ClusterTotals LabelledRows::sweep(const at::Tensor& centers, bool with_inertia) {
   const std::int64_t clusters = centers.size(0), stride = padded(table_.columns());
   const at::Tensor values = with_type_of(table_, [&]<class T>(T) {
-    const auto panels = panels_of<T>(centers);
+    const auto centroids = centroid_columns<T>(centers);
     return fold(table_, threads_,
                 {.name = "k-means",
                  .size = clusters * (stride + 1) + 2,
                  .leaf = [&](const Block& block, std::int64_t number, double* sums, int) {
                    double* weights = sums + clusters * stride;
                    weights[clusters] = static_cast<double>(
-                       assign(block.x<T>(), block.rows, panels, block.weights, labels_of(number), {sums, weights}));
+                       assign(block.x<T>(), block.rows, centroids, block.weights, labels_of(number), {sums, weights}));
                    if (with_inertia) weights[clusters + 1] = weighted_distances(block, number, centers);
                  }});
   });
@@ -35,9 +35,9 @@ double LabelledRows::inertia(const at::Tensor& centers) const {
 
 double LabelledRows::nearest_inertia(const at::Tensor& centers) {
   return with_type_of(table_, [&]<class T>(T) {
-    const auto panels = panels_of<T>(centers);
+    const auto centroids = centroid_columns<T>(centers);
     return inertia_after(centers, [&](const Block& block, std::int64_t number) {
-      assign(block.x<T>(), block.rows, panels, nullptr, labels_of(number), {});
+      assign(block.x<T>(), block.rows, centroids, nullptr, labels_of(number), {});
     });
   });
 }

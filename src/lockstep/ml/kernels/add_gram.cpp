@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "lockstep/ml/kernels/ahead.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lockstep/ml/kernels/add_gram.cpp"
 #include <hwy/foreach_target.h>
@@ -58,20 +60,6 @@ HWY_INLINE void make_ready(const T* x, const double* targets, const double* fact
     }
   }
 }
-
-/// What is read next: on its way, a line at a time, while products are made.
-class Ahead {
- public:
-  Ahead(const void* begin, const void* end)
-      : next_(static_cast<const char*>(begin)), end_(static_cast<const char*>(end)) {}
-  HWY_INLINE void fetch() {
-    __builtin_prefetch(next_);
-    next_ = std::min(next_ + 64, end_);
-  }
-
- private:
-  const char *next_, *end_;
-};
 
 /// Products of a vector of neighbouring columns, from `first` on, with kOthers columns from `other` on, and, if kOwn,
 /// with each other: of the first half half a vector is enough.

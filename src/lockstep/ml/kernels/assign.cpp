@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <limits>
-#include <type_traits>
+
+#include <hwy/aligned_allocator.h>
+
+#include "lockstep/ml/kernels/ahead.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lockstep/ml/kernels/assign.cpp"
@@ -15,144 +19,167 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::ml::HWY_NAMESPACE {
 
-// Rows that are worked on together: a multiple of the rows of every tile below.
-constexpr std::int64_t kRows = 48;
+// Rows lie side by side in the lanes of so many vectors, so that no lane is idle, however few centroids there are.
+constexpr int kRowVectors = 3;
+// Centroids whose scores with these rows stay in registers from the first column to the last.
+constexpr int kMostCentroids = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 
-/// Vectors of kBytes, or as many as the processor has.
-template <class T, int kBytes>
-using Tag = hn::CappedTag<T, kBytes / sizeof(T)>;
-template <class T, int kBytes>
-constexpr int kTagLanes = static_cast<int>(hn::MaxLanes(Tag<T, kBytes>()));
-/// In a panel of centroids.
-template <class T, int kBytes>
-constexpr int kPanelVectors = 64 / static_cast<int>(sizeof(T)) / kTagLanes<T, kBytes>;
-/// Whose scores are computed at once: those of one panel, or more.
-template <class T, int kBytes>
-constexpr int kMostVectors = std::max(4, kPanelVectors<T, kBytes>);
-// That hold scores while a row is read.
-constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
+template <class T>
+using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
+template <class T>
+constexpr std::int64_t kTagLanes = hn::MaxLanes(Tag<T>());
+/// Rows that are worked on together.
+template <class T>
+constexpr std::int64_t kRows = kRowVectors * kTagLanes<T>;
 
-/// The highest scores so far of each row, lane by lane, and the vectors of centroids that they are of.
-template <class T, int kBytes>
-struct Best {
-  using Index = hwy::MakeSigned<T>;
-  HWY_ALIGN std::array<T, kRows * kTagLanes<T, kBytes>> score;
-  HWY_ALIGN std::array<Index, kRows * kTagLanes<T, kBytes>> vector;
-};
+/// A square of values of which rows become columns: as wide as is fast on every processor.
+template <class T>
+using SquareTag = hn::CappedTag<T, 32 / sizeof(T)>;
 
-/// Where the highest score of all lanes is; of equal ones the first. No branch depends on where.
-template <class T, int kBytes>
-HWY_INLINE std::int32_t place_of_best(hn::Vec<Tag<T, kBytes>> score, const hwy::MakeSigned<T>* vector) {
-  const Tag<T, kBytes> tag;
-  const auto top = hn::MaxOfLanes(tag, score);
-  const auto is_top = hn::Eq(score, top);
-  if (HWY_LIKELY(hn::CountTrue(tag, is_top) == 1)) {
-    const auto lane = hn::FindFirstTrue(tag, is_top);
-    return static_cast<std::int32_t>(vector[lane] * kTagLanes<T, kBytes> + lane);
+#if HWY_TARGET != HWY_SCALAR
+/// Of as many vectors as a block of 16 bytes has values, in each block by itself.
+template <class D>
+HWY_INLINE void turn_blocks(D tag, hn::Vec<D>* HWY_RESTRICT rows) {
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    const auto first = hn::InterleaveLower(tag, rows[0], rows[1]);
+    rows[1] = hn::InterleaveUpper(tag, rows[0], rows[1]);
+    rows[0] = first;
+  } else {
+    const hn::RepartitionToWide<D> pairs;
+    const auto low_01 = hn::BitCast(pairs, hn::InterleaveLower(tag, rows[0], rows[1]));
+    const auto high_01 = hn::BitCast(pairs, hn::InterleaveUpper(tag, rows[0], rows[1]));
+    const auto low_23 = hn::BitCast(pairs, hn::InterleaveLower(tag, rows[2], rows[3]));
+    const auto high_23 = hn::BitCast(pairs, hn::InterleaveUpper(tag, rows[2], rows[3]));
+    rows[0] = hn::BitCast(tag, hn::InterleaveLower(pairs, low_01, low_23));
+    rows[1] = hn::BitCast(tag, hn::InterleaveUpper(pairs, low_01, low_23));
+    rows[2] = hn::BitCast(tag, hn::InterleaveLower(pairs, high_01, high_23));
+    rows[3] = hn::BitCast(tag, hn::InterleaveUpper(pairs, high_01, high_23));
   }
-  // Equally near ones in several lanes; or none, of a row that is not finite: the sums it is added to will tell.
-  std::int32_t place = std::numeric_limits<std::int32_t>::max();
-  HWY_ALIGN T scores[kTagLanes<T, kBytes>];
-  hn::Store(score, tag, scores);
-  for (int lane = 0; lane < kTagLanes<T, kBytes>; ++lane) {
-    if (scores[lane] == hn::GetLane(top))
-      place = std::min(place, static_cast<std::int32_t>(vector[lane] * kTagLanes<T, kBytes> + lane));
-  }
-  return place == std::numeric_limits<std::int32_t>::max() ? 0 : place;
 }
 
-/// A part of the centroids that fits into registers: so many panels and vectors come before it.
-struct Part {
-  std::int64_t panel, vector;
-  bool first, last;
-};
-
-/// The scores of kTile rows with the centroids of neighbouring vectors, in registers from the first column to the last.
-/// After the last part the labels are known.
-template <int kTile, int kVectorsOfRow, int kBytes, class T>
-HWY_INLINE void score_tile(const T* HWY_RESTRICT x, std::int64_t columns, const CentroidPanels<T>& centroids, Part part,
-                           T* HWY_RESTRICT best_score, typename Best<T, kBytes>::Index* HWY_RESTRICT best_vector,
-                           std::int32_t* HWY_RESTRICT labels) {
-  const Tag<T, kBytes> tag;
-  const hn::RebindToSigned<Tag<T, kBytes>> index_tag;
-  constexpr int kWidth = CentroidPanels<T>::kWidth;
-  const auto place_of = [&](int vector) {
-    return (vector / kPanelVectors<T, kBytes>)*columns * kWidth +
-           vector % kPanelVectors<T, kBytes> * kTagLanes<T, kBytes>;
-  };
-
-  hn::Vec<Tag<T, kBytes>> scores[kTile][kVectorsOfRow];
-  const T* offsets = centroids.offsets() + part.panel * kWidth;
-  for (int row = 0; row < kTile; ++row) {
-    for (int v = 0; v < kVectorsOfRow; ++v) scores[row][v] = hn::Load(tag, offsets + v * kTagLanes<T, kBytes>);
-  }
-  const T* values = centroids.panel(part.panel);
-  for (std::int64_t column = 0; column < columns; ++column, values += kWidth) {
-    hn::Vec<Tag<T, kBytes>> c[kVectorsOfRow];
-    for (int v = 0; v < kVectorsOfRow; ++v) c[v] = hn::Load(tag, values + place_of(v));
-    for (int row = 0; row < kTile; ++row) {
-      const auto value = hn::Set(tag, x[row * columns + column]);
-      for (int v = 0; v < kVectorsOfRow; ++v) scores[row][v] = hn::MulAdd(value, c[v], scores[row][v]);
-    }
-  }
-  for (int row = 0; row < kTile; ++row) {
-    T* to = best_score + row * kTagLanes<T, kBytes>;
-    auto* vector_to = best_vector + row * kTagLanes<T, kBytes>;
-    auto best = part.first ? scores[row][0] : hn::Load(tag, to);
-    auto vector = part.first ? hn::Zero(index_tag) : hn::Load(index_tag, vector_to);
-    for (int v = part.first ? 1 : 0; v < kVectorsOfRow; ++v) {
-      const auto better = hn::Gt(scores[row][v], best);
-      best = hn::IfThenElse(better, scores[row][v], best);
-      vector =
-          hn::IfThenElse(hn::RebindMask(index_tag, better),
-                         hn::Set(index_tag, static_cast<typename Best<T, kBytes>::Index>(part.vector + v)), vector);
-    }
-    hn::Store(vector, index_tag, vector_to);
-    if (part.last) {
-      labels[row] = place_of_best<T, kBytes>(best, vector_to);
+/// A square at `x`, whose rows are `columns` apart, to `turned`, whose columns are kRows apart.
+template <class T>
+HWY_INLINE void turn_square(const T* HWY_RESTRICT x, std::int64_t columns, T* HWY_RESTRICT turned) {
+  const SquareTag<T> tag;
+  constexpr int kSide = static_cast<int>(hn::MaxLanes(tag)), kInBlock = 16 / static_cast<int>(sizeof(T));
+  static_assert(kSide == kInBlock || kSide == 2 * kInBlock);
+  hn::Vec<SquareTag<T>> rows[kSide];
+  for (int row = 0; row < kSide; ++row) rows[row] = hn::LoadU(tag, x + row * columns);
+  for (int row = 0; row < kSide; row += kInBlock) turn_blocks(tag, rows + row);
+  for (int i = 0; i < kInBlock; ++i) {
+    if constexpr (kSide == kInBlock) {
+      hn::StoreU(rows[i], tag, turned + i * kRows<T>);
     } else {
-      hn::Store(best, tag, to);
+      const auto &first = rows[i], &second = rows[kInBlock + i];
+      hn::StoreU(hn::ConcatLowerLower(tag, second, first), tag, turned + i * kRows<T>);
+      hn::StoreU(hn::ConcatUpperUpper(tag, second, first), tag, turned + (kInBlock + i) * kRows<T>);
+    }
+  }
+}
+#endif
+
+/// Up to kRows rows as columns, [columns, kRows]; of rows that are not there zeros.
+template <class T>
+HWY_INLINE void turn(const T* HWY_RESTRICT x, std::int64_t rows, std::int64_t columns, T* HWY_RESTRICT turned) {
+  constexpr auto kSide = static_cast<std::int64_t>(hn::MaxLanes(SquareTag<T>()));
+  static_assert(kRows<T> % kSide == 0);
+#if HWY_TARGET != HWY_SCALAR
+  if (rows == kRows<T> && columns >= kSide) {
+    for (std::int64_t row = 0; row < rows; row += kSide) {
+      const T* from = x + row * columns;
+      for (std::int64_t column = 0; column + kSide <= columns; column += kSide) {
+        turn_square(from + column, columns, turned + column * kRows<T> + row);
+      }
+      // The last square may overlap its neighbour.
+      const std::int64_t last = columns - kSide;
+      if (columns % kSide != 0) turn_square(from + last, columns, turned + last * kRows<T> + row);
+    }
+    return;
+  }
+#endif
+  for (std::int64_t column = 0; column < columns; ++column) {
+    T* to = turned + column * kRows<T>;
+    for (std::int64_t row = 0; row < rows; ++row) to[row] = x[row * columns + column];
+    std::fill(to + rows, to + kRows<T>, T{0});
+  }
+}
+
+/// The highest score so far of each row, and the centroid that it is of.
+template <class T>
+struct Best {
+  using Index = hn::RebindToUnsigned<Tag<T>>;
+  hn::Vec<Tag<T>> score[kRowVectors];
+  hn::Vec<Index> centroid[kRowVectors];
+};
+
+/// The scores of rows with neighbouring centroids, from `first` on. Of equal ones the first stays; what is not finite
+/// is never better: the sums that such a row is added to will tell.
+template <int kCentroids, class T>
+HWY_INLINE void score(const T* HWY_RESTRICT turned, const CentroidColumns<T>& centroids, std::int64_t first,
+                      Best<T>& best, Ahead& ahead_of_all) {
+  const Tag<T> tag;
+  const typename Best<T>::Index index_tag;
+  hn::Vec<Tag<T>> scores[kRowVectors][kCentroids];
+  for (int c = 0; c < kCentroids; ++c) {
+    const auto offset = hn::Set(tag, centroids.offsets()[first + c]);
+    for (auto& of_rows : scores) of_rows[c] = offset;
+  }
+  const std::int64_t columns = centroids.columns(), count = centroids.count();
+  const T* HWY_RESTRICT values = centroids.values() + first;
+  Ahead ahead = ahead_of_all;
+  for (std::int64_t column = 0; column < columns; ++column, values += count, turned += kRows<T>) {
+    ahead.fetch();
+    hn::Vec<Tag<T>> x[kRowVectors];
+    for (int v = 0; v < kRowVectors; ++v) x[v] = hn::Load(tag, turned + v * kTagLanes<T>);
+    for (int c = 0; c < kCentroids; ++c) {
+      const auto value = hn::Set(tag, values[c]);
+      for (int v = 0; v < kRowVectors; ++v) scores[v][c] = hn::MulAdd(x[v], value, scores[v][c]);
+    }
+  }
+  ahead_of_all = ahead;
+  for (int c = 0; c < kCentroids; ++c) {
+    const auto number = hn::Set(index_tag, static_cast<hn::TFromD<typename Best<T>::Index>>(first + c));
+    for (int v = 0; v < kRowVectors; ++v) {
+      const auto better = hn::Gt(scores[v][c], best.score[v]);
+      best.score[v] = hn::IfThenElse(better, scores[v][c], best.score[v]);
+      best.centroid[v] = hn::IfThenElse(hn::RebindMask(index_tag, better), number, best.centroid[v]);
     }
   }
 }
 
-/// All of kRows rows (or the `rows` that are left) with so many vectors of centroids.
-template <int kVectorsOfRow, int kBytes, class T>
-HWY_INLINE void score_rows(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, Part part,
-                           Best<T, kBytes>& best, std::int32_t* labels) {
-  constexpr int kTile = std::clamp(kRegisters / kVectorsOfRow, 1, 16);
-  static_assert(kRows % kTile == 0);
-  const std::int64_t columns = centroids.columns();
-  const auto score = [&]<int kRowsAtOnce>(std::integral_constant<int, kRowsAtOnce>, std::int64_t row) HWY_ATTR {
-    score_tile<kRowsAtOnce, kVectorsOfRow, kBytes>(x + row * columns, columns, centroids, part,
-                                                   best.score.data() + row * kTagLanes<T, kBytes>,
-                                                   best.vector.data() + row * kTagLanes<T, kBytes>, labels + row);
-  };
-  std::int64_t row = 0;
-  for (; row + kTile <= rows; row += kTile) score(std::integral_constant<int, kTile>(), row);
-  for (; row < rows; ++row) score(std::integral_constant<int, 1>(), row);
-}
-
-/// As score_rows() with `vectors` vectors, of which there are at most kVectorsOfRow.
-template <int kVectorsOfRow, int kBytes, class T>
-HWY_INLINE void score_some(std::int64_t vectors, const T* x, std::int64_t rows, const CentroidPanels<T>& centroids,
-                           Part part, Best<T, kBytes>& best, std::int32_t* labels) {
-  if constexpr (kVectorsOfRow > 1) {
-    if (vectors < kVectorsOfRow) return score_some<kVectorsOfRow - 1>(vectors, x, rows, centroids, part, best, labels);
+/// As score() with `count` centroids, of which there are at most kCentroids.
+template <int kCentroids, class T>
+HWY_INLINE void score_some(std::int64_t count, const T* turned, const CentroidColumns<T>& centroids, std::int64_t first,
+                           Best<T>& best, Ahead& ahead) {
+  if constexpr (kCentroids > 1) {
+    if (count < kCentroids) return score_some<kCentroids - 1>(count, turned, centroids, first, best, ahead);
   }
-  score_rows<kVectorsOfRow>(x, rows, centroids, part, best, labels);
+  score<kCentroids>(turned, centroids, first, best, ahead);
 }
 
-/// The nearest centroid of each of up to kRows rows.
-template <class T, int kBytes>
-HWY_INLINE void find_nearest(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, Best<T, kBytes>& best,
-                             std::int32_t* labels) {
-  constexpr int kVectorsAtOnce = kMostVectors<T, kBytes>;
-  static_assert(kVectorsAtOnce % kPanelVectors<T, kBytes> == 0);
-  const std::int64_t vectors = (centroids.count() + kTagLanes<T, kBytes> - 1) / kTagLanes<T, kBytes>;
-  for (std::int64_t first = 0; first < vectors; first += kVectorsAtOnce) {
-    const Part part{first / kPanelVectors<T, kBytes>, first, first == 0, first + kVectorsAtOnce >= vectors};
-    score_some<kVectorsAtOnce>(vectors - first, x, rows, centroids, part, best, labels);
+/// The nearest centroid of each of kRows rows.
+template <class T>
+HWY_INLINE void find_nearest(const T* turned, const CentroidColumns<T>& centroids, Ahead ahead,
+                             std::uint32_t* HWY_RESTRICT labels) {
+  const Tag<T> tag;
+  const typename Best<T>::Index index_tag;
+  Best<T> best;
+  for (auto& score : best.score) score = hn::Set(tag, -std::numeric_limits<T>::infinity());
+  for (auto& centroid : best.centroid) centroid = hn::Zero(index_tag);
+  const std::int64_t count = centroids.count(), groups = (count + kMostCentroids - 1) / kMostCentroids;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::int64_t first = count * group / groups, end = count * (group + 1) / groups;
+    score_some<kMostCentroids>(end - first, turned, centroids, first, best, ahead);
+  }
+  const hn::Rebind<std::uint32_t, Tag<T>> label_tag;
+  for (int v = 0; v < kRowVectors; ++v) {
+    hn::Vec<decltype(label_tag)> to_store;
+    if constexpr (sizeof(T) == 8) {
+      to_store = hn::TruncateTo(label_tag, best.centroid[v]);
+    } else {
+      to_store = best.centroid[v];
+    }
+    hn::StoreU(to_store, label_tag, labels + v * kTagLanes<T>);
   }
 }
 
@@ -173,20 +200,24 @@ HWY_INLINE void add_row(const T* HWY_RESTRICT x, std::int64_t columns, double we
   }
 }
 
-template <int kBytes, class T>
-HWY_INLINE std::int64_t assign_with(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids,
-                                    const double* weights, std::int32_t* labels, ClusterSums sums) {
-  const std::int64_t columns = centroids.columns();
-  const std::int64_t stride = padded(columns);
-  Best<T, kBytes> best;
+template <class T>
+std::int64_t Assign(const T* x, std::int64_t rows, const CentroidColumns<T>& centroids, const double* weights,
+                    std::int32_t* labels, ClusterSums sums) {
+  const std::int64_t columns = centroids.columns(), stride = padded(columns);
+  const auto turned = hwy::AllocateAligned<T>(static_cast<std::size_t>(columns * kRows<T>));
   std::int64_t changed = 0;
-  for (std::int64_t first = 0; first < rows; first += kRows) {
-    const std::int64_t some = std::min(kRows, rows - first);
+  for (std::int64_t first = 0; first < rows; first += kRows<T>) {
+    const std::int64_t some = std::min(kRows<T>, rows - first);
     const T* here = x + first * columns;
-    std::array<std::int32_t, kRows> before;
-    std::copy_n(labels + first, some, before.begin());
-    find_nearest(here, some, centroids, best, labels + first);
-    for (std::int64_t row = 0; row < some; ++row) changed += labels[first + row] != before[row];
+    turn(here, some, columns, turned.get());
+    std::array<std::uint32_t, kRows<T>> nearest;
+    const Ahead ahead(here + some * columns, x + std::min(first + 2 * kRows<T>, rows) * columns);
+    find_nearest<T>(turned.get(), centroids, ahead, nearest.data());
+    for (std::int64_t row = 0; row < some; ++row) {
+      const auto label = static_cast<std::int32_t>(nearest[row]);
+      changed += labels[first + row] != label;
+      labels[first + row] = label;
+    }
     if (sums.sums == nullptr) continue;
     for (std::int64_t row = 0; row < some; ++row) {
       const std::int32_t label = labels[first + row];
@@ -200,20 +231,6 @@ HWY_INLINE std::int64_t assign_with(const T* x, std::int64_t rows, const Centroi
     }
   }
   return changed;
-}
-
-template <class T>
-std::int64_t Assign(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, const double* weights,
-                    std::int32_t* labels, ClusterSums sums) {
-#if HWY_TARGET <= HWY_AVX3
-  // Few centroids fill shorter vectors better.
-  const auto lanes_in = [&](std::int64_t bytes) {
-    const auto lanes = bytes / static_cast<std::int64_t>(sizeof(T));
-    return (centroids.count() + lanes - 1) / lanes * lanes;
-  };
-  if (lanes_in(32) < lanes_in(64)) return assign_with<32>(x, rows, centroids, weights, labels, sums);
-#endif
-  return assign_with<64>(x, rows, centroids, weights, labels, sums);
 }
 
 /// Eight lanes of doubles on every processor, so that the sum over them is the same.
@@ -246,11 +263,11 @@ void SquaredDistances(const T* x, std::int64_t rows, std::int64_t columns, const
   }
 }
 
-std::int64_t AssignDouble(const double* x, std::int64_t rows, const CentroidPanels<double>& centroids,
+std::int64_t AssignDouble(const double* x, std::int64_t rows, const CentroidColumns<double>& centroids,
                           const double* weights, std::int32_t* labels, ClusterSums sums) {
   return Assign(x, rows, centroids, weights, labels, sums);
 }
-std::int64_t AssignFloat(const float* x, std::int64_t rows, const CentroidPanels<float>& centroids,
+std::int64_t AssignFloat(const float* x, std::int64_t rows, const CentroidColumns<float>& centroids,
                          const double* weights, std::int32_t* labels, ClusterSums sums) {
   return Assign(x, rows, centroids, weights, labels, sums);
 }
@@ -270,15 +287,11 @@ HWY_AFTER_NAMESPACE();
 namespace lockstep::ml {
 
 template <class T>
-CentroidPanels<T>::CentroidPanels(std::span<const double> centroids, std::int64_t count, std::int64_t columns)
+CentroidColumns<T>::CentroidColumns(std::span<const double> centroids, std::int64_t count, std::int64_t columns)
     : count_(count),
       columns_(columns),
-      panels_((count + kWidth - 1) / kWidth),
-      lines_(static_cast<std::size_t>(panels_ * columns)),
-      offsets_(static_cast<std::size_t>(panels_)) {
-  // What a panel has beyond the last centroid is never the nearest.
-  for (Line& line : offsets_)
-    std::fill(std::begin(line.values), std::end(line.values), -std::numeric_limits<T>::infinity());
+      values_(static_cast<std::size_t>(columns * count)),
+      offsets_(static_cast<std::size_t>(count)) {
   std::vector<double> mean(static_cast<std::size_t>(columns));
   for (std::int64_t c = 0; c < count; ++c) {
     for (std::int64_t d = 0; d < columns; ++d) mean[d] += centroids[c * columns + d] / static_cast<double>(count);
@@ -287,14 +300,14 @@ CentroidPanels<T>::CentroidPanels(std::span<const double> centroids, std::int64_
     double offset = 0;
     for (std::int64_t d = 0; d < columns; ++d) {
       const T moved = static_cast<T>(centroids[c * columns + d] - mean[d]);
-      lines_[(c / kWidth) * columns + d].values[c % kWidth] = moved;
+      values_[d * count + c] = moved;
       offset -= mean[d] * moved + 0.5 * moved * moved;
     }
-    offsets_[c / kWidth].values[c % kWidth] = static_cast<T>(offset);
+    offsets_[c] = static_cast<T>(offset);
   }
 }
-template class CentroidPanels<float>;
-template class CentroidPanels<double>;
+template class CentroidColumns<float>;
+template class CentroidColumns<double>;
 
 HWY_EXPORT(AssignDouble);
 HWY_EXPORT(AssignFloat);
@@ -302,12 +315,12 @@ HWY_EXPORT(DistancesDouble);
 HWY_EXPORT(DistancesFloat);
 
 template <>
-std::int64_t assign(const double* x, std::int64_t rows, const CentroidPanels<double>& centroids, const double* weights,
+std::int64_t assign(const double* x, std::int64_t rows, const CentroidColumns<double>& centroids, const double* weights,
                     std::int32_t* labels, ClusterSums sums) {
   return HWY_DYNAMIC_DISPATCH(AssignDouble)(x, rows, centroids, weights, labels, sums);
 }
 template <>
-std::int64_t assign(const float* x, std::int64_t rows, const CentroidPanels<float>& centroids, const double* weights,
+std::int64_t assign(const float* x, std::int64_t rows, const CentroidColumns<float>& centroids, const double* weights,
                     std::int32_t* labels, ClusterSums sums) {
   return HWY_DYNAMIC_DISPATCH(AssignFloat)(x, rows, centroids, weights, labels, sums);
 }

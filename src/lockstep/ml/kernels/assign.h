@@ -14,36 +14,26 @@
 
 namespace lockstep::ml {
 
-/// Centroids as the sweep reads them: in panels of 64 bytes, each value beside those of its neighbours, moved so that
-/// their mean is the origin. Rows are compared by x·c - |c|²/2, which loses digits only as far as |c| is large.
+/// Centroids as the sweep reads them: the values of a column side by side, moved so that the centroids' mean is the
+/// origin. Rows are compared by x·c - |c|²/2, which loses digits only as far as |c| is large.
 template <class T>
-class CentroidPanels {
+class CentroidColumns {
  public:
   /// [count, columns], one row behind the other.
-  CentroidPanels(std::span<const double> centroids, std::int64_t count, std::int64_t columns);
+  CentroidColumns(std::span<const double> centroids, std::int64_t count, std::int64_t columns);
 
   std::int64_t count() const noexcept { return count_; }
   std::int64_t columns() const noexcept { return columns_; }
-  std::int64_t panels() const noexcept { return panels_; }
-  /// [columns, kWidth], on a boundary of 64 bytes.
-  const T* panel(std::int64_t number) const noexcept {
-    return lines_[static_cast<std::size_t>(number * columns_)].values;
-  }
-  /// What to add to x·c, [panels, kWidth].
-  const T* offsets() const noexcept { return offsets_.data()->values; }
-
-  static constexpr std::int64_t kWidth = 64 / sizeof(T);
+  /// [columns, count].
+  const T* values() const noexcept { return values_.data(); }
+  /// What to add to x·c, [count].
+  const T* offsets() const noexcept { return offsets_.data(); }
 
  private:
-  struct alignas(64) Line {
-    T values[kWidth];
-  };
-
   std::int64_t count_;
   std::int64_t columns_;
-  std::int64_t panels_;
-  std::vector<Line> lines_;    // [panels, columns]
-  std::vector<Line> offsets_;  // [panels]
+  std::vector<T> values_;
+  std::vector<T> offsets_;
 };
 
 /// What a sweep adds to: of each centroid its rows' sum and weight.
@@ -55,7 +45,7 @@ struct ClusterSums {
 /// Writes the nearest centroid of each of `rows` rows into `labels` (of equally near ones the first) and returns how
 /// many labels changed. Adds to `sums` unless its pointers are null. `weights` may be null: all 1.
 template <class T>
-std::int64_t assign(const T* x, std::int64_t rows, const CentroidPanels<T>& centroids, const double* weights,
+std::int64_t assign(const T* x, std::int64_t rows, const CentroidColumns<T>& centroids, const double* weights,
                     std::int32_t* labels, ClusterSums sums);
 
 /// |x - c|² of each row and the centroid of its label (null: all of the first), [count, columns], in float64.

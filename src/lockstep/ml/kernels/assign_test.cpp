@@ -55,8 +55,8 @@ Result run(const Case<T>& data, bool weighted) {
     double values[8];
   };
   std::vector<Line> sums(static_cast<std::size_t>(data.count * padded(data.columns) / 8));
-  const CentroidPanels<T> panels(data.centroids, data.count, data.columns);
-  result.changed = assign(data.x.data(), data.rows, panels, weighted ? data.weights.data() : nullptr,
+  const CentroidColumns<T> centroids(data.centroids, data.count, data.columns);
+  result.changed = assign(data.x.data(), data.rows, centroids, weighted ? data.weights.data() : nullptr,
                           result.labels.data(), ClusterSums{sums.front().values, result.weights.data()});
   result.sums.assign(sums.front().values, sums.front().values + sums.size() * 8);
   squared_distances(data.x.data(), data.rows, data.columns, data.centroids.data(), result.labels.data(),

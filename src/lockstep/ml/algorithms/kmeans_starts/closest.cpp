@@ -5,7 +5,7 @@
 
 #include <ATen/ops/zeros.h>
 
-#include "lockstep/ml/algorithms/panels_of.h"
+#include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
@@ -22,11 +22,11 @@ void Closest::add(const at::Tensor& centers) {
   centers_ += centers.size(0);
   const double* values = centers.const_data_ptr<double>();
   with_type_of(table_, [&]<class T>(T) {
-    const auto panels = panels_of<T>(centers);
+    const auto centroids = centroid_columns<T>(centers);
     sums_ = of_all_blocks(table_, threads_, 1, [&](const Block& block, std::int64_t number, double* sum) {
       std::vector<std::int32_t> labels(static_cast<std::size_t>(block.rows));
       std::vector<double> distances(static_cast<std::size_t>(block.rows));
-      if (centers.size(0) > 1) assign(block.x<T>(), block.rows, panels, nullptr, labels.data(), {});
+      if (centers.size(0) > 1) assign(block.x<T>(), block.rows, centroids, nullptr, labels.data(), {});
       squared_distances(block.x<T>(), block.rows, table_.columns(), values, labels.data(), distances.data());
       double* closest = distances_.data() + table_.own_place(number);
       for (std::int64_t row = 0; row < block.rows; ++row) {

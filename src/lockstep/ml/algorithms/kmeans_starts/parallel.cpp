@@ -6,10 +6,10 @@
 #include <ATen/ops/cat.h>
 
 #include "lockstep/core/random.h"
+#include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/algorithms/kmeans.h"
 #include "lockstep/ml/algorithms/kmeans_start.h"
 #include "lockstep/ml/algorithms/kmeans_starts/closest.h"
-#include "lockstep/ml/algorithms/panels_of.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
@@ -44,13 +44,13 @@ std::vector<std::int64_t> choose(const Table& table, const Closest& closest, std
 at::Tensor weights_of(const Table& table, const at::Tensor& centers, int threads) {
   const std::int64_t count = centers.size(0);
   return with_type_of(table, [&]<class T>(T) {
-    const auto panels = panels_of<T>(centers);
+    const auto centroids = centroid_columns<T>(centers);
     return fold(table, threads,
                 {.name = "weights of candidates",
                  .size = count,
                  .leaf = [&](const Block& block, std::int64_t, double* weights, int) {
                    std::vector<std::int32_t> labels(static_cast<std::size_t>(block.rows));
-                   assign(block.x<T>(), block.rows, panels, nullptr, labels.data(), {});
+                   assign(block.x<T>(), block.rows, centroids, nullptr, labels.data(), {});
                    for (std::int64_t row = 0; row < block.rows; ++row) {
                      weights[labels[static_cast<std::size_t>(row)]] += block.weight(row);
                    }

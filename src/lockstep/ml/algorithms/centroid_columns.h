@@ -1,4 +1,4 @@
-// lockstep/ml/algorithms/panels_of.h
+// lockstep/ml/algorithms/centroid_columns.h
 //
 // Centroids of a tensor as the sweep over rows reads them.
 #pragma once
@@ -11,7 +11,7 @@ namespace lockstep::ml {
 
 /// `centers` is float64 [count, columns], contiguous.
 template <class T>
-CentroidPanels<T> panels_of(const at::Tensor& centers) {
+CentroidColumns<T> centroid_columns(const at::Tensor& centers) {
   return {
       {centers.const_data_ptr<double>(), static_cast<std::size_t>(centers.numel())}, centers.size(0), centers.size(1)};
 }
