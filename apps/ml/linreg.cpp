@@ -1,17 +1,21 @@
 // `lockstep linreg`: linear and ridge regression.
-#include <algorithm>
-#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/linear_regression.h"
+#include "lockstep/ml/least_squares.h"
+#include "ml/cv_options.h"
+#include "ml/linear_report.h"
 #include "ml/ml_options.h"
 #include "with_commas.h"
 
@@ -21,49 +25,45 @@ namespace {
 constexpr const char kExamples[] = R"(Examples:
   lockstep linreg 'part-*.csv' --target price -n 8             least squares, on eight ranks
   lockstep linreg diabetes --target target --l2 0.1 -o model.safetensors
+  lockstep linreg diabetes --target target --l2 0.01,0.1,1 --cv 5   the best of three penalties by five folds
 The coefficients have the same bits on any number of ranks and threads. See 'lockstep predict'.)";
 
 struct Options {
   MlOptions ml;
   ml::LinearRegressionOptions regression;
+  std::vector<double> alphas{0};
+  CvOptions cv;
 };
 
+/// How each penalty does on folds, all from one sweep.
+CvChoice choose(const Options& options, const ml::Table& table) {
+  const auto folds = ml::deal_rows(table, options.cv.folds, options.cv.shuffle_seed());
+  const auto fit = [&](const ml::Gram& train) {
+    const ml::NormalEquations equations(train, table.columns(), options.regression.fit_intercept);
+    std::vector<ml::LinearModel> models;
+    for (const double alpha : options.alphas) models.push_back(equations.solve(alpha));
+    return models;
+  };
+  return {"l2", "R²", options.alphas, ml::cross_validate_linear(table, folds, at::get_num_threads(), fit)};
+}
+
 nlohmann::json report_of(const Options& options, const ml::Table& table, const ml::LinearRegression& regression,
-                         double score, double seconds) {
-  nlohmann::json targets = nlohmann::json::object();
-  for (std::int64_t target = 0; target < table.targets(); ++target) {
-    const double* coef = regression.model().coef.const_data_ptr<double>() + target * table.columns();
-    nlohmann::json coefficients = nlohmann::json::object();
-    for (std::int64_t column = 0; column < table.columns(); ++column) {
-      coefficients[table.names()[static_cast<std::size_t>(column)]] = coef[column];
-    }
-    targets[table.target_names()[static_cast<std::size_t>(target)]] = {
-        {"coefficients", coefficients}, {"intercept", regression.model().intercept.const_data_ptr<double>()[target]}};
-  }
+                         double alpha, double score, double seconds) {
   return {{"algorithm", "linreg"},
           {"rows", table.rows()},
           {"columns", table.columns()},
           {"ranks", table.group().size()},
-          {"alpha", options.regression.alpha},
+          {"alpha", alpha},
           {"r2", score},
           {"seconds", seconds},
-          {"targets", targets},
+          {"targets", targets_json(table, regression.model())},
           {"undetermined", regression.undetermined()},
           {"output", options.ml.output}};
 }
 
 void print(const ml::Table& table, const ml::LinearRegression& regression, double score, double seconds,
            const std::string& output) {
-  constexpr std::int64_t kMost = 30;
-  for (std::int64_t target = 0; target < table.targets(); ++target) {
-    const double* coef = regression.model().coef.const_data_ptr<double>() + target * table.columns();
-    fmt::print("{} =\n", table.target_names()[static_cast<std::size_t>(target)]);
-    for (std::int64_t column = 0; column < std::min(kMost, table.columns()); ++column) {
-      fmt::print("  {:>14.7g}  {}\n", coef[column], table.names()[static_cast<std::size_t>(column)]);
-    }
-    if (table.columns() > kMost) fmt::print("  {:>14}  {} more columns\n", "…", table.columns() - kMost);
-    fmt::print("  {:>14.7g}\n", regression.model().intercept.const_data_ptr<double>()[target]);
-  }
+  print_coefficients(table, regression.model());
   fmt::print("{} rows of {} columns: R² {:.6f} in {}\n", with_commas(table.rows()), table.columns(), score,
              format_seconds(seconds));
   if (!output.empty()) fmt::print("{}\n", output);
@@ -71,16 +71,23 @@ void print(const ml::Table& table, const ml::LinearRegression& regression, doubl
 
 void run(const Options& options, comm::Communicator& world) {
   const auto table = read_source(options.ml, world);
-  ml::LinearRegression regression(options.regression);
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
+  std::optional<CvChoice> chosen;
+  if (options.cv.folds > 0) chosen = choose(options, *table);
+  auto of_best = options.regression;
+  of_best.alpha = chosen ? chosen->best() : options.alphas.front();
+  ml::LinearRegression regression(of_best);
   regression.fit(*table);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = watch.seconds();
   const double score = regression.score(*table);
   if (world.rank() != 0) return;
   write_output(options.ml.output, regression.file(*table), *table);
   if (options.ml.json) {
-    fmt::print("{}", json_text(report_of(options, *table, regression, score, seconds)));
+    auto report = report_of(options, *table, regression, of_best.alpha, score, seconds);
+    if (chosen) report["cv"] = chosen->json();
+    fmt::print("{}", json_text(report));
   } else {
+    if (chosen) chosen->print();
     print(*table, regression, score, seconds, options.ml.output);
   }
 }
@@ -95,12 +102,15 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--target", options->ml.choice.targets, "Field to be explained; a,b are several")
       ->delimiter(',')
       ->required();
-  command->add_option("--l2", options->regression.alpha, "Penalty on the squared norm of the coefficients")
+  command->add_option("--l2", options->alphas, "Penalty on the squared norm of the coefficients; a,b with --cv")
+      ->delimiter(',')
       ->capture_default_str();
   command->add_flag("!--no-intercept", options->regression.fit_intercept, "The model goes through the origin");
+  options->cv.add_to(*command);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
-    (void)ml::LinearRegression(options->regression);
+    for (const double alpha : options->alphas) (void)ml::LinearRegression({.alpha = alpha});
+    options->cv.check(options->alphas, "--l2");
     on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

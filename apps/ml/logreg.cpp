@@ -1,19 +1,22 @@
 // `lockstep logreg`: logistic regression of two classes or more.
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/logistic_regression.h"
+#include "ml/cv_options.h"
 #include "ml/ml_options.h"
 #include "whole_number.h"
 #include "with_commas.h"
@@ -25,12 +28,33 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep logreg digits --target label -n 4 -o model.safetensors     four ranks, the model in a file
   lockstep logreg 'part-*.csv' --target bought -C 0.1 --class-weight balanced
   lockstep logreg table.csv --target bought -C inf                    without a penalty
+  lockstep logreg table.csv --target bought -C 0.1,1,10 --cv 5        the best of three penalties by five folds
 The coefficients have the same bits on any number of ranks and threads. See 'lockstep predict'.)";
 
 struct Options {
   MlOptions ml;
   ml::LogisticRegressionOptions regression;
+  std::vector<double> Cs{1};
+  CvOptions cv;
 };
+
+/// How each C does on folds in which each class has its share.
+CvChoice choose(const Options& options, const ml::Table& table) {
+  const int threads = at::get_num_threads();
+  const auto folds =
+      ml::deal_classes(table, ml::Classes::of(table, threads), options.cv.folds, threads, options.cv.shuffle_seed());
+  CvChoice choice{.parameter = "C", .metric = "accuracy", .values = options.Cs, .scores = {}};
+  for (const double C : options.Cs) {
+    choice.scores.push_back(ml::cross_validate(table, folds, [&](const ml::Table& train, const ml::Table& test) {
+      auto with_C = options.regression;
+      with_C.C = C;
+      ml::LogisticRegression regression(with_C);
+      regression.fit(train);
+      return regression.score(test);
+    }));
+  }
+  return choice;
+}
 
 void tell(const ml::LogisticPass& pass) {
   if (pass.iteration >= 10 && pass.iteration % 10 != 0) return;
@@ -38,7 +62,7 @@ void tell(const ml::LogisticPass& pass) {
 }
 
 nlohmann::json report_of(const Options& options, const ml::Table& table, const ml::LogisticRegression& regression,
-                         double score, double seconds) {
+                         double C, double score, double seconds) {
   const auto& [coef, intercept] = regression.model();
   nlohmann::json outputs = nlohmann::json::object();
   for (std::int64_t output = 0; output < coef.size(0); ++output) {
@@ -64,23 +88,30 @@ nlohmann::json report_of(const Options& options, const ml::Table& table, const m
                            {"outputs", outputs},
                            {"undetermined", regression.undetermined()},
                            {"output", options.ml.output}};
-  if (std::isfinite(options.regression.C)) report["C"] = options.regression.C;
+  if (std::isfinite(C)) report["C"] = C;
   return report;
 }
 
 void run(const Options& options, comm::Communicator& world) {
   const auto table = read_source(options.ml, world);
-  ml::LogisticRegression regression(options.regression);
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
+  std::optional<CvChoice> chosen;
+  if (options.cv.folds > 0) chosen = choose(options, *table);
+  auto of_best = options.regression;
+  of_best.C = chosen ? chosen->best() : options.Cs.front();
+  ml::LogisticRegression regression(of_best);
   regression.fit(*table, options.ml.json ? std::function<void(const ml::LogisticPass&)>() : tell);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = watch.seconds();
   const double score = regression.score(*table);
   if (world.rank() != 0) return;
   write_output(options.ml.output, regression.file(*table), *table);
   if (options.ml.json) {
-    fmt::print("{}", json_text(report_of(options, *table, regression, score, seconds)));
+    auto report = report_of(options, *table, regression, of_best.C, score, seconds);
+    if (chosen) report["cv"] = chosen->json();
+    fmt::print("{}", json_text(report));
     return;
   }
+  if (chosen) chosen->print();
   fmt::print("{} rows of {} columns, {} classes: accuracy {:.6f}, objective {:.8g} after {} iterations in {}\n",
              with_commas(table->rows()), table->columns(), regression.classes().count(), score, regression.objective(),
              regression.n_iter(), format_seconds(seconds));
@@ -97,7 +128,9 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
   options->ml.add_to(*command);
   options->ml.choice.targets.resize(1);
   command->add_option("--target", options->ml.choice.targets.front(), "Field of the classes")->required();
-  command->add_option("-C,--C", regression.C, "The inverse of the penalty; inf: none")->capture_default_str();
+  command->add_option("-C,--C", options->Cs, "The inverse of the penalty; inf: none; a,b with --cv")
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_flag("!--no-intercept", regression.fit_intercept, "Margins go through the origin");
   command->add_option("--class-weight", regression.class_weight, "balanced: all classes weigh alike");
   command->add_option("--tol", regression.tol, "Ends when no component of the gradient is larger")
@@ -107,9 +140,12 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
       ->capture_default_str();
   command->add_option("--solver", regression.solver, "lbfgs, newton-cholesky, or auto: what is faster")
       ->capture_default_str();
+  options->cv.add_to(*command);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
+    for (const double C : options->Cs) (void)ml::LogisticRegression({.C = C});
     (void)ml::LogisticRegression(options->regression);
+    options->cv.check(options->Cs, "-C");
     on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

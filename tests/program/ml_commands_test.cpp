@@ -275,10 +275,155 @@ TEST_F(MlCommands, KnnSaysClassesAndValuesOfOtherRows) {
   EXPECT_EQ(read_whole(*this / "said.csv"), "height\n10.0\n280.0\n30.0\n200.0\n");
 }
 
+TEST_F(MlCommands, DbscanWritesTheSameLabelsOnAnyNumberOfRanks) {
+  folder_.write("chain.csv", "x,y\n5,0\n0,0\n0.4,0\n0.8,0\n5.4,0\n5.2,0.1\n9,9\n");
+  std::set<std::string> labels;
+  for (const char* ranks : {"1", "2", "3"}) {
+    const auto answer =
+        run({"dbscan", *this / "chain.csv", "--min-samples", "3", "-n", ranks, "-o", *this / "labels.csv", "--json"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto report = json::parse(answer.output);
+    EXPECT_EQ(report["clusters"], 2);
+    EXPECT_EQ(report["noise"], 1);
+    labels.insert(read_whole(*this / "labels.csv"));
+  }
+  EXPECT_EQ(labels, std::set<std::string>{"label,core\n0,1\n1,0\n1,1\n1,0\n0,1\n0,1\n-1,0\n"});
+}
+
+TEST_F(MlCommands, LassoAndElasticnetTakeFewColumns) {
+  std::string table = "a,b,c,price\n";
+  for (int i = 0; i < 60; ++i)
+    table += fmt::format("{},{},{},{}\n", i % 11, i * i % 7, i % 5, 3 * (i % 11) + (i % 2) + 5);
+  folder_.write("table.csv", table);
+  for (const char* command : {"lasso", "elasticnet"}) {
+    std::set<std::string> models;
+    for (const char* ranks : {"1", "2"}) {
+      const auto answer = run({command, *this / "table.csv", "--target", "price", "--alpha", "0.5", "-n", ranks, "-o",
+                               *this / "model", "--json"});
+      ASSERT_EQ(answer.code, 0) << answer.errors;
+      const auto report = json::parse(answer.output);
+      EXPECT_GT(report["targets"]["price"]["coefficients"]["a"], 2.5);
+      EXPECT_EQ(report["targets"]["price"]["coefficients"]["b"], 0);
+      EXPECT_EQ(report["l1_ratio"], std::string(command) == "lasso" ? 1 : 0.5);
+      EXPECT_GT(report["r2"], 0.9);
+      models.insert(read_whole(*this / "model"));
+    }
+    EXPECT_EQ(models.size(), 1U);
+    ASSERT_EQ(run({"predict", *this / "model", *this / "table.csv", "-o", *this / "said.csv"}).code, 0);
+    EXPECT_TRUE(has(read_whole(*this / "said.csv"), "price\n"));
+  }
+}
+
+TEST_F(MlCommands, FoldsChooseAPenalty) {
+  std::string table = "a,b,price,kind\n";
+  for (int i = 0; i < 90; ++i) {
+    table += fmt::format("{},{},{},{}\n", i % 11, i * i % 7, 3 * (i % 11) - (i * i % 7) + i % 3, (i % 11) > 5 ? 1 : 0);
+  }
+  folder_.write("table.csv", table);
+  const std::tuple<std::vector<std::string>, std::string, std::size_t> cases[] = {
+      {{"linreg", "--target", "price", "--exclude", "kind", "--l2", "0.01,1,1e6"}, "l2", 3},
+      {{"lasso", "--target", "price", "--exclude", "kind"}, "alpha", 100},
+      {{"elasticnet", "--target", "price", "--exclude", "kind", "--alpha", "0.001,10", "--shuffle", "--seed", "3"},
+       "alpha",
+       2},
+      {{"logreg", "--target", "kind", "--exclude", "price", "-C", "1e-6,1"}, "C", 2},
+  };
+  for (const auto& [words, parameter, candidates] : cases) {
+    std::set<std::string> models, reports;
+    for (const char* ranks : {"1", "2"}) {
+      std::vector<std::string> all{words.front(), *this / "table.csv"};
+      all.insert(all.end(), words.begin() + 1, words.end());
+      for (const std::string& word : {std::string("--cv"), std::string("3"), std::string("--json"), std::string("-o"),
+                                      std::string(*this / "model"), std::string("-n"), std::string(ranks)}) {
+        all.push_back(word);
+      }
+      const auto answer = run(all);
+      ASSERT_EQ(answer.code, 0) << answer.errors;
+      const auto cv = json::parse(answer.output)["cv"];
+      EXPECT_EQ(cv["folds"], 3);
+      ASSERT_EQ(cv["candidates"].size(), candidates);
+      double best = -1e300;
+      for (const auto& candidate : cv["candidates"]) {
+        ASSERT_TRUE(candidate.contains(parameter));
+        EXPECT_EQ(candidate["scores"].size(), 3U);
+        best = std::max<double>(best, candidate["mean"]);
+      }
+      for (const auto& candidate : cv["candidates"]) {
+        if (candidate["mean"] == best) {
+          EXPECT_EQ(cv["best"], candidate[parameter]);
+          break;
+        }
+      }
+      EXPECT_GT(best, 0.8);
+      models.insert(read_whole(*this / "model"));
+      reports.insert(cv.dump());
+    }
+    EXPECT_EQ(models.size(), 1U) << words.front();
+    EXPECT_EQ(reports.size(), 1U) << words.front();
+  }
+  const auto shown = run({"linreg", *this / "table.csv", "--target", "price", "--l2", "0.01,1", "--cv", "3"});
+  EXPECT_TRUE(has(shown.output, "best\n")) << shown.output;
+}
+
+TEST_F(MlCommands, NaivebayesTellsClassesApart) {
+  for (const char* kind : {"gaussian", "multinomial"}) {
+    std::string table = "a,b,kind\n";
+    for (int i = 0; i < 300; ++i) table += fmt::format("{},{},{}\n", i % 11, i * i % 7, i % 11 > i * i % 7 ? 1 : 0);
+    folder_.write("table.csv", table);
+    std::set<std::string> models;
+    for (const char* ranks : {"1", "2"}) {
+      const auto answer = run({"naivebayes", *this / "table.csv", "--target", "kind", "--kind", kind, "-n", ranks, "-o",
+                               *this / "model", "--json"});
+      ASSERT_EQ(answer.code, 0) << answer.errors;
+      const auto report = json::parse(answer.output);
+      EXPECT_GT(report["accuracy"], 0.75);
+      EXPECT_EQ(report["classes"], (std::vector<double>{0, 1}));
+      models.insert(read_whole(*this / "model"));
+    }
+    EXPECT_EQ(models.size(), 1U);
+    ASSERT_EQ(run({"predict", *this / "model", *this / "table.csv", "-o", *this / "said.csv"}).code, 0);
+    EXPECT_TRUE(has(read_whole(*this / "said.csv"), "kind\n"));
+  }
+}
+
+TEST_F(MlCommands, StatsCountsWhatIsMissing) {
+  std::string table = "a,b,c\n";
+  for (int i = 0; i < 101; ++i)
+    table += fmt::format("{},{},{}\n", i, i % 10 == 3 ? "" : std::to_string(2 * i), i * i % 7);
+  folder_.write("table.csv", table);
+  std::set<std::string> reports;
+  for (const char* ranks : {"1", "2", "3"}) {
+    const auto answer = run({"stats", *this / "table.csv", "-n", ranks, "--json", "--quantiles", "0.1,0.5", "--gram",
+                             *this / "products.npz"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    auto report = json::parse(answer.output);
+    const auto& a = report["columns"][0];
+    EXPECT_EQ(a["name"], "a");
+    EXPECT_EQ(a["count"], 101);
+    EXPECT_EQ(a["sum"], 5050);
+    EXPECT_EQ(a["mean"], 50);
+    EXPECT_EQ(a["min"], 0);
+    EXPECT_EQ(a["max"], 100);
+    EXPECT_NEAR(a["quantiles"]["0.1"], 10, 1e-12);
+    EXPECT_EQ(a["quantiles"]["0.5"], 50);
+    EXPECT_EQ(report["columns"][1]["missing"], 10);
+    EXPECT_EQ(report["complete_rows"], 91);
+    EXPECT_NEAR(report["correlation"][0][1], 1, 1e-12);
+    for (const char* name : {"seconds", "ranks"}) report.erase(name);
+    reports.insert(report.dump() + read_whole(*this / "products.npz"));
+  }
+  EXPECT_EQ(reports.size(), 1U);
+  const auto products = run({"data", "info", *this / "products.npz"});
+  EXPECT_TRUE(has(products.output, "correlation")) << products.output;
+  const auto text = run({"stats", *this / "table.csv", "-n", "2"}).output;
+  EXPECT_TRUE(has(text, "101 rows of 3 columns, 91 of them complete,")) << text;
+}
+
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
   folder_.write("one.csv", "a,b\n1,7\n3,7\n5,7\n");
+  folder_.write("minus.csv", "a,b\n1,0\n-3,1\n5,0\n");
   const std::string model = *this / "model";
   const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
       {{"kmeans"}, "name a data set", 2},
@@ -289,6 +434,8 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"kmeans", *this / "gap.csv", "--init-size", "100"}, "--init-size requires --batch-size", 2},
       {{"kmeans", *this / "gap.csv", "-k", "2", "--batch-size", "2", "-n", "2", "-o", model}, "row 1, 'b' is no", 1},
       {{"kmeans", "--image", *this / "gap.csv", "-o", model}, "-o quantised.png", 2},
+      {{"dbscan", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"dbscan", *this / "gap.csv", "--eps", "0"}, "eps = 0: it is above 0", 2},
       {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a", "-k", "1", "-n", "2", "-o", model},
        "row 1, 'b' is no finite",
        1},
@@ -303,6 +450,14 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"covariance", *this / "gap.csv", "--columns", "a", "--ddof", "3", "-n", "2", "-o", model},
        "too few for ddof",
        2},
+      {{"linreg", *this / "one.csv", "--target", "b", "--l2", "1,2"}, "2 values of --l2: --cv 5 chooses", 2},
+      {{"linreg", *this / "one.csv", "--target", "b", "--cv", "4", "-n", "2", "-o", model}, "4 folds of 3 rows", 2},
+      {{"lasso", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"elasticnet", *this / "gap.csv", "--target", "a", "--l1-ratio", "2"}, "l1_ratio = 2: it is from 0 to 1", 2},
+      {{"naivebayes", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
+      {{"naivebayes", *this / "minus.csv", "--target", "b", "--kind", "multinomial", "-n", "2", "-o", model},
+       "row 1, 'a' is below 0",
+       1},
       {{"logreg", *this / "gap.csv"}, "--target is required", 2},
       {{"logreg", *this / "gap.csv", "--target", "a", "-C", "0"}, "C = 0", 2},
       {{"logreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
@@ -310,6 +465,8 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"pca", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"pca", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
       {{"pca", *this / "gap.csv", "--solver", "fall"}, "unknown svd_solver 'fall'; did you mean 'full'?", 2},
+      {{"stats", *this / "text.csv", "-n", "2"}, "--exclude city", 2},
+      {{"stats", *this / "gap.csv", "--quantiles", "50", "-n", "2", "--gram", model}, "quantile 50", 2},
       {{"svd", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"svd", *this / "gap.csv", "--full", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"svd", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},

@@ -6,12 +6,15 @@
 #include <iterator>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/on_threads.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
@@ -106,6 +109,18 @@ Classes Classes::of(const Table& table, int threads) {
   return result;
 }
 
+Classes Classes::with_values(std::vector<double> values) const {
+  std::sort(values.begin(), values.end());
+  const bool twice = std::adjacent_find(values.begin(), values.end()) != values.end();
+  const bool finite = std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  if (twice || !finite || values.empty()) {
+    fail(Fault::Usage, fmt::format("{} are no classes: these are different numbers", fmt::join(values, ", ")));
+  }
+  Classes result = *this;
+  result.values_ = std::move(values);
+  return result;
+}
+
 Classes Classes::from(const ModelFile& file) {
   const at::Tensor& values = file["classes"];
   if (values.dim() != 1 || values.scalar_type() != at::kDouble || values.numel() == 0) {
@@ -128,6 +143,18 @@ std::string Classes::name_of(std::int64_t number) const {
   const double value = values_[static_cast<std::size_t>(number)];
   const bool named = value >= 0 && value < static_cast<double>(value_names_.size()) && std::floor(value) == value;
   return named ? value_names_[static_cast<std::size_t>(value)] : fmt::format("{}", value);
+}
+
+std::vector<std::int32_t> Classes::numbers(const Table& table, int threads) const {
+  std::vector<std::int32_t> result(static_cast<std::size_t>(table.own_rows()));
+  const ClassNumbers number_of(values_);
+  std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
+  on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t place, std::int64_t, int thread) {
+    const std::int64_t number = table.own_begin() + place;
+    const Block block = table.block(number, scratch[static_cast<std::size_t>(thread)]);
+    std::transform(block.targets, block.targets + block.rows, result.begin() + table.own_place(number), number_of);
+  });
+  return result;
 }
 
 ClassRows Classes::rows(const Table& table, int threads) const {

@@ -31,6 +31,8 @@ class Classes {
   /// The different values of the table's only target, in ascending order. A collective. Fault::Usage if it has no or
   /// several targets or too many values, Fault::Data if one is not finite.
   static Classes of(const Table& table, int threads);
+  /// The same target with these values instead, in any order. Fault::Usage if one is not finite or there twice.
+  Classes with_values(std::vector<double> values) const;
   /// As add_to() wrote them. Fault::Data if there are none.
   static Classes from(const ModelFile& file);
   void add_to(ModelFile& file) const;
@@ -44,7 +46,9 @@ class Classes {
   /// The field that they are the values of.
   const std::string& target() const noexcept { return target_; }
 
-  /// The class of each row of the table that they are of. A collective.
+  /// The class of each of this rank's rows, by its number; -1: another value.
+  std::vector<std::int32_t> numbers(const Table& table, int threads) const;
+  /// The same of the table that they are of, and what each class weighs. A collective.
   ClassRows rows(const Table& table, int threads) const;
   /// The values of classes by their numbers, [rows]: int64 if all values are whole, else float64.
   at::Tensor values_of(const at::Tensor& numbers) const;

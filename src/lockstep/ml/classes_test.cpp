@@ -40,6 +40,7 @@ TEST(Classes, AreTheSortedValuesOfTheTarget) {
         EXPECT_EQ(classes.values(), sorted);
         EXPECT_EQ(classes.target(), "target");
         const auto& [numbers, weights] = classes.rows(table, threads);
+        EXPECT_EQ(classes.numbers(table, threads), numbers);
         for (std::size_t i = 0; i < sorted.size(); ++i) {
           EXPECT_EQ(weights[i], labels.eq(sorted[i]).sum().item<double>());
         }

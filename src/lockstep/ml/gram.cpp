@@ -1,15 +1,18 @@
 #include "lockstep/ml/gram.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/kernels/add_gram.h"
+#include "lockstep/ml/sorted_rows.h"
 
 namespace lockstep::ml {
 
@@ -30,6 +33,39 @@ at::Tensor first_mean(const Table& table) {
   return shift;
 }
 
+namespace {
+
+/// From the sums about `shift`.
+Gram centred_sums(const Table& table, const at::Tensor& sums, const at::Tensor& shift) {
+  const std::int64_t last = shift.numel();
+  Gram result;
+  result.weight = sums[last][last].item<double>();
+  const at::Tensor lower = sums.slice(0, 0, last).slice(1, 0, last).tril();
+  if (!std::isfinite(lower.sum().item<double>())) {
+    check_finite(table);
+    fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
+  }
+  if (!(result.weight > 0)) {
+    result.mean = shift;
+    result.centred = at::zeros_like(lower);
+    return result;
+  }
+  const at::Tensor way = sums[last].slice(0, 0, last) / result.weight;  // from the shift to the mean
+  result.mean = shift + way;
+  result.centred = lower + lower.tril(-1).t() - result.weight * at::outer(way, way);
+  return result;
+}
+
+void add_block(const Table& table, const Block& block, const GramShape& shape, const at::Tensor& shift, double* sums,
+               GramScratch& scratch) {
+  with_type_of(table, [&]<class T>(T) {
+    add_gram(block.x<T>(), block.targets, block.weights, block.rows, shape, shift.const_data_ptr<double>(), sums,
+             scratch);
+  });
+}
+
+}  // namespace
+
 Gram gram(const Table& table, int threads) {
   const GramShape shape{table.columns(), table.targets()};
   const at::Tensor shift = first_mean(table);
@@ -38,26 +74,60 @@ Gram gram(const Table& table, int threads) {
       fold(table, threads,
            {.name = "gram",
             .size = shape.size(),
-            .leaf =
-                [&](const Block& block, std::int64_t, double* partial, int thread) {
-                  with_type_of(table, [&]<class T>(T) {
-                    add_gram(block.x<T>(), block.targets, block.weights, block.rows, shape,
-                             shift.const_data_ptr<double>(), partial, scratch[static_cast<std::size_t>(thread)]);
-                  });
-                }})
-          .view({shape.stride(), shape.stride()});
-  const std::int64_t last = shape.width() - 1;
-  Gram result;
-  result.weight = sums[last][last].item<double>();
-  const at::Tensor lower = sums.slice(0, 0, last).slice(1, 0, last).tril();
-  if (!std::isfinite(lower.sum().item<double>())) {
-    check_finite(table);
-    fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
-  }
+            .leaf = [&](const Block& block, std::int64_t, double* partial, int thread) {
+              add_block(table, block, shape, shift, partial, scratch[static_cast<std::size_t>(thread)]);
+            }});
+  const Gram result = centred_sums(table, sums.view({shape.stride(), shape.stride()}), shift);
   if (!(result.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
-  const at::Tensor way = sums[last].slice(0, 0, last) / result.weight;  // from the shift to the mean
-  result.mean = shift + way;
-  result.centred = lower + lower.tril(-1).t() - result.weight * at::outer(way, way);
+  return result;
+}
+
+std::vector<Gram> gram_of_parts(const Table& table, const std::vector<std::int16_t>& part_of, std::int64_t parts,
+                                int threads) {
+  const GramShape shape{table.columns(), table.targets()};
+  const at::Tensor shift = first_mean(table);
+  struct OfThread {
+    GramScratch gram;
+    SortedRows rows;
+  };
+  std::vector<OfThread> of_threads(static_cast<std::size_t>(threads));
+  const at::Tensor sums =
+      fold(table, threads,
+           {.name = "gram of parts",
+            .size = parts * shape.size(),
+            .leaf = [&](const Block& block, std::int64_t number, double* partial, int thread) {
+              auto& [scratch, rows] = of_threads[static_cast<std::size_t>(thread)];
+              const std::int16_t* own = part_of.data() + table.own_place(number);
+              const bool one = std::all_of(own, own + block.rows, [&](std::int16_t part) { return part == *own; });
+              if (one) return add_block(table, block, shape, shift, partial + *own * shape.size(), scratch);
+              rows.sort(table, block, own, parts);
+              for (std::int64_t part = 0; part < parts; ++part) {
+                add_block(table, rows.part(part), shape, shift, partial + part * shape.size(), scratch);
+              }
+            }});
+  std::vector<Gram> result;
+  for (const at::Tensor& of_part : sums.view({parts, shape.stride(), shape.stride()}).unbind()) {
+    result.push_back(centred_sums(table, of_part, shift));
+  }
+  return result;
+}
+
+Gram together(const std::vector<Gram>& parts, std::int64_t without) {
+  Gram result{.mean = at::zeros_like(parts.front().mean), .centred = at::zeros_like(parts.front().centred)};
+  const auto each = [&](const auto& work) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (static_cast<std::int64_t>(i) != without) work(parts[i]);
+    }
+  };
+  each([&](const Gram& part) { result.weight += part.weight; });
+  // About a mean of theirs, so that a large one costs no digits.
+  const at::Tensor& about = parts.front().mean;
+  each([&](const Gram& part) { result.mean += part.weight / result.weight * (part.mean - about); });
+  result.mean += about;
+  each([&](const Gram& part) {
+    const at::Tensor way = part.mean - result.mean;
+    result.centred += part.centred + part.weight * at::outer(way, way);
+  });
   return result;
 }
 

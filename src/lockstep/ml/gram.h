@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -25,5 +26,12 @@ at::Tensor first_mean(const Table& table);
 
 /// A collective; the same bits on any number of ranks and threads. Fault::Data if a value is not finite.
 Gram gram(const Table& table, int threads);
+
+/// The same of each of `parts` parts of the rows by itself, from one sweep; `part_of` says of each of this rank's rows
+/// which it is in. The mean of a part without weight says nothing.
+std::vector<Gram> gram_of_parts(const Table& table, const std::vector<std::int16_t>& part_of, std::int64_t parts,
+                                int threads);
+/// That of all parts but one (-1: of all), which are added in their order.
+Gram together(const std::vector<Gram>& parts, std::int64_t without = -1);
 
 }  // namespace lockstep::ml

@@ -22,8 +22,6 @@
 
 namespace lockstep::ml {
 
-at::Tensor LinearModel::predict(const at::Tensor& x) const { return x.to(at::kDouble).matmul(coef.t()) + intercept; }
-
 void warn_of_undetermined(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 10;
   log().warn("{} are constant or depend on each other: of all coefficients that fit as well, those of the least norm",

@@ -11,17 +11,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/ml/gram.h"
+#include "lockstep/ml/linear_model.h"
 
 namespace lockstep::ml {
-
-/// y ≈ x · coefᵀ + intercept.
-struct LinearModel {
-  at::Tensor coef;       // float64 [targets, columns]
-  at::Tensor intercept;  // float64 [targets]
-
-  /// float64 [rows, targets].
-  at::Tensor predict(const at::Tensor& x) const;
-};
 
 /// Of columns by their names, which are not determined().
 void warn_of_undetermined(const std::vector<std::string>& names);

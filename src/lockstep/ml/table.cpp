@@ -244,14 +244,18 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
   return result;
 }
 
-void check_finite(const Table& table) {
+namespace {
+
+/// Fault::Data, on all ranks, naming the first value that `bad` says, if there is one.
+template <class Bad>
+void check_values(const Table& table, const Bad& is_bad, bool targets_too, const char* message) {
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   const std::int64_t columns = table.columns(), targets = table.targets(), width = columns + targets;
   std::int64_t bad = kNone;  // row and place in it as one number
   // Of values in rows of `wide`, which take the places from `first` on.
   const auto look = [&](const Block& block, const auto* values, std::int64_t wide, std::int64_t first) {
     const auto* end = values + block.rows * wide;
-    const auto* found = std::find_if(values, end, [](auto value) { return !std::isfinite(value); });
+    const auto* found = std::find_if(values, end, is_bad);
     if (found == end) return;
     bad = std::min(bad, (block.first + (found - values) / wide) * width + first + (found - values) % wide);
   };
@@ -259,14 +263,23 @@ void check_finite(const Table& table) {
   for (std::int64_t number = table.own_begin(); number < table.own_end() && bad == kNone; ++number) {
     const Block block = table.block(number, scratch);
     with_type_of(table, [&]<class T>(T) { look(block, block.x<T>(), columns, 0); });
-    look(block, block.targets, targets, columns);
+    if (targets_too) look(block, block.targets, targets, columns);
   }
   at::Tensor first = at::full({1}, bad, at::kLong);
-  table.group().all_reduce_(first, comm::ReduceOp::Min, {.name = "values that are not finite"}).wait();
+  table.group().all_reduce_(first, comm::ReduceOp::Min, {.name = "values that are no good"}).wait();
   bad = first.item<std::int64_t>();
   if (bad == kNone) return;
-  fail(Fault::Data,
-       fmt::format("row {}, {} is no finite number; clean the data", bad / width, table.name_of(bad % width)));
+  fail(Fault::Data, fmt::format("row {}, {} {}", bad / width, table.name_of(bad % width), message));
+}
+
+}  // namespace
+
+void check_finite(const Table& table) {
+  check_values(table, [](auto value) { return !std::isfinite(value); }, true, "is no finite number; clean the data");
+}
+
+void check_not_negative(const Table& table) {
+  check_values(table, [](auto value) { return value < 0; }, false, "is below 0, and so no count");
 }
 
 }  // namespace lockstep::ml

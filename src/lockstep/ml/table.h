@@ -117,6 +117,8 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
 
 /// Fault::Data, on all ranks, naming the first value that is not finite, if there is one. A collective.
 void check_finite(const Table& table);
+/// The same of the first value of a column that is below 0.
+void check_not_negative(const Table& table);
 
 /// Calls `work` with an object of type float or double, whichever the table holds.
 template <class Work>

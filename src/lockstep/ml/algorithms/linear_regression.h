@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/ml/least_squares.h"
+#include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/table.h"
 

@@ -1,0 +1,97 @@
+// `lockstep naivebayes`: naive Bayes of normal columns or of counts.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "json_text.h"
+#include "lockstep/core/stopwatch.h"
+#include "lockstep/core/text.h"
+#include "lockstep/ml/algorithms/gaussian_nb.h"
+#include "lockstep/ml/algorithms/multinomial_nb.h"
+#include "ml/ml_options.h"
+#include "with_commas.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr const char kExamples[] = R"(Examples:
+  lockstep naivebayes iris --target label -n 2 -o model.safetensors     normal columns
+  lockstep naivebayes words.npz --target topic --kind multinomial       counts
+The model has the same bits on any number of ranks and threads. See 'lockstep predict'.)";
+
+struct Options {
+  MlOptions ml;
+  std::string kind = "gaussian";
+  ml::GaussianNBOptions gaussian;
+  ml::MultinomialNBOptions multinomial;
+  std::vector<double> priors;
+};
+
+template <class Bayes>
+void run(const Options& options, Bayes bayes, comm::Communicator& world) {
+  const auto table = read_source(options.ml, world);
+  const Stopwatch watch;
+  bayes.fit(*table);
+  const double seconds = watch.seconds();
+  const double score = bayes.score(*table);
+  if (world.rank() != 0) return;
+  write_output(options.ml.output, bayes.file(*table), *table);
+  if (options.ml.json) {
+    const double* counts = bayes.class_count().template const_data_ptr<double>();
+    const nlohmann::json report = {{"algorithm", "naivebayes"},
+                                   {"kind", options.kind},
+                                   {"rows", table->rows()},
+                                   {"columns", table->columns()},
+                                   {"ranks", world.size()},
+                                   {"classes", bayes.classes().values()},
+                                   {"class_count", std::vector<double>(counts, counts + bayes.classes().count())},
+                                   {"accuracy", score},
+                                   {"seconds", seconds},
+                                   {"output", options.ml.output}};
+    fmt::print("{}", json_text(report));
+    return;
+  }
+  fmt::print("{} rows of {} columns, {} classes: accuracy {:.6f} in {}\n", with_commas(table->rows()), table->columns(),
+             bayes.classes().count(), score, format_seconds(seconds));
+  if (!options.ml.output.empty()) fmt::print("{}\n", options.ml.output);
+}
+
+}  // namespace
+
+void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("naivebayes", "Naive Bayes of normal columns or counts, on any number of ranks");
+  command->footer(kExamples);
+  options->ml.add_to(*command);
+  options->ml.choice.targets.resize(1);
+  command->add_option("--target", options->ml.choice.targets.front(), "Field of the classes")->required();
+  command->add_option("--kind", options->kind, "gaussian: normal columns; multinomial: counts")
+      ->check(CLI::IsMember({"gaussian", "multinomial"}))
+      ->capture_default_str();
+  command
+      ->add_option("--priors", options->priors,
+                   "Of the classes in ascending order; by default their shares of the rows")
+      ->delimiter(',');
+  command
+      ->add_option("--var-smoothing", options->gaussian.var_smoothing,
+                   "gaussian: part of the largest variance added to all")
+      ->capture_default_str();
+  command->add_option("--alpha", options->multinomial.alpha, "multinomial: what is added to each count")
+      ->capture_default_str();
+  command->add_flag("!--no-fit-prior", options->multinomial.fit_prior, "multinomial: all classes are equally likely");
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
+  command->callback([options, words] {
+    options->gaussian.priors = options->multinomial.class_prior = options->priors;
+    const ml::GaussianNB gaussian(options->gaussian);
+    const ml::MultinomialNB multinomial(options->multinomial);
+    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) {
+      options->kind == "gaussian" ? run(*options, gaussian, world) : run(*options, multinomial, world);
+    });
+  });
+}
+
+}  // namespace lockstep::apps

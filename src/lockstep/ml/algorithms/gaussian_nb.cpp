@@ -1,0 +1,80 @@
+#include "lockstep/ml/algorithms/gaussian_nb.h"
+
+#include <memory>
+#include <numbers>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include "lockstep/ml/check_option.h"
+
+namespace lockstep::ml {
+namespace {
+
+constexpr const char kName[] = "gaussian_nb";
+
+}  // namespace
+
+GaussianNB::GaussianNB(GaussianNBOptions options) : NaiveBayes(options.threads), options_(std::move(options)) {
+  check_from_zero_on(options_.var_smoothing, "var_smoothing");
+  check_priors(options_.priors, "priors");
+}
+
+void GaussianNB::update(const Table& table, const std::vector<double>& classes, bool anew) {
+  take(table, classes, anew);
+  class_prior_ = log_priors(options_.priors).exp();
+  epsilon_ = options_.var_smoothing * (moments_.rows_squares / moments_.rows).max().item<double>();
+  const at::Tensor weight = moments_.weight.unsqueeze(1);
+  var_ = at::where(weight.gt(0), moments_.squares / weight, at::zeros({}, at::kDouble)) + epsilon_;
+  prepare();
+}
+
+void GaussianNB::prepare() {
+  precision_ = (0.5 / var_).contiguous();
+  constant_ = (class_prior_.log() - 0.5 * (2 * std::numbers::pi * var_).log().sum(1)).contiguous();
+}
+
+void GaussianNB::joint(const double* row, double* result) const {
+  const double* mean = moments_.mean.const_data_ptr<double>();
+  const double* precision = precision_.const_data_ptr<double>();
+  for (std::int64_t number = 0; number < classes_.count(); ++number) {
+    double sum = 0;
+    for (std::int64_t column = 0; column < columns(); ++column, ++mean, ++precision) {
+      sum += (row[column] - *mean) * (row[column] - *mean) * *precision;
+    }
+    result[number] = constant_.const_data_ptr<double>()[number] - sum;
+  }
+}
+
+GaussianNB GaussianNB::from(const ModelFile& file) {
+  GaussianNB result;
+  result.classes_ = Classes::from(file);
+  result.moments_.mean = file["theta"];
+  result.moments_.weight = file["class_count"];
+  result.var_ = file["var"];
+  result.class_prior_ = file["class_prior"];
+  check_tensors(result.classes_, {result.moments_.mean, result.var_}, {result.moments_.weight, result.class_prior_});
+  result.prepare();
+  return result;
+}
+
+ModelFile GaussianNB::file(const Table& table) const {
+  ModelFile file{
+      .algorithm = kName,
+      .parameters = {{"var_smoothing", options_.var_smoothing}, {"epsilon", epsilon_}},
+      .columns = table.names(),
+      .tensors = {{"theta", theta()}, {"var", var_}, {"class_prior", class_prior_}, {"class_count", class_count()}}};
+  classes_.add_to(file);
+  return file;
+}
+
+namespace {
+
+const PredictorRegistry::Add registered{
+    kName, "The class that naive Bayes of normal columns says",
+    [](const ModelFile& model) { return std::make_unique<ClassPredictor<GaussianNB>>(model); }};
+
+}  // namespace
+}  // namespace lockstep::ml

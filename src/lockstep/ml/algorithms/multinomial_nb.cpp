@@ -1,0 +1,79 @@
+#include "lockstep/ml/algorithms/multinomial_nb.h"
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+
+#include "lockstep/ml/check_option.h"
+
+namespace lockstep::ml {
+namespace {
+
+constexpr const char kName[] = "multinomial_nb";
+
+}  // namespace
+
+MultinomialNB::MultinomialNB(MultinomialNBOptions options) : NaiveBayes(options.threads), options_(std::move(options)) {
+  check_from_zero_on(options_.alpha, "alpha");
+  check_priors(options_.class_prior, "class_prior");
+}
+
+void MultinomialNB::update(const Table& table, const std::vector<double>& classes, bool anew) {
+  take(table, classes, anew);
+  if (moments_.least.min().item<double>() < 0) check_not_negative(table);
+  const at::Tensor smoothed = moments_.sum + options_.alpha;
+  feature_log_prob_ = (smoothed.log() - smoothed.sum(1, /*keepdim=*/true).log()).contiguous();
+  if (options_.class_prior.empty() && !options_.fit_prior) {
+    class_log_prior_ = at::full({classes_.count()}, -std::log(static_cast<double>(classes_.count())), at::kDouble);
+  } else {
+    class_log_prior_ = log_priors(options_.class_prior);
+  }
+}
+
+void MultinomialNB::joint(const double* row, double* result) const {
+  const double* log_prob = feature_log_prob_.const_data_ptr<double>();
+  for (std::int64_t number = 0; number < classes_.count(); ++number) {
+    double sum = class_log_prior_.const_data_ptr<double>()[number];
+    for (std::int64_t column = 0; column < columns(); ++column, ++log_prob) {
+      // What is not there says nothing, however unlikely it is.
+      sum += row[column] == 0 ? 0 : row[column] * *log_prob;
+    }
+    result[number] = sum;
+  }
+}
+
+MultinomialNB MultinomialNB::from(const ModelFile& file) {
+  MultinomialNB result;
+  result.classes_ = Classes::from(file);
+  result.moments_.sum = file["feature_count"];
+  result.moments_.weight = file["class_count"];
+  result.feature_log_prob_ = file["feature_log_prob"];
+  result.class_log_prior_ = file["class_log_prior"];
+  check_tensors(result.classes_, {result.moments_.sum, result.feature_log_prob_},
+                {result.moments_.weight, result.class_log_prior_});
+  return result;
+}
+
+ModelFile MultinomialNB::file(const Table& table) const {
+  ModelFile file{.algorithm = kName,
+                 .parameters = {{"alpha", options_.alpha}, {"fit_prior", options_.fit_prior}},
+                 .columns = table.names(),
+                 .tensors = {{"feature_count", feature_count()},
+                             {"feature_log_prob", feature_log_prob_},
+                             {"class_log_prior", class_log_prior_},
+                             {"class_count", class_count()}}};
+  classes_.add_to(file);
+  return file;
+}
+
+namespace {
+
+const PredictorRegistry::Add registered{kName, "The class that naive Bayes of counts says", [](const ModelFile& model) {
+                                          return std::make_unique<ClassPredictor<MultinomialNB>>(model);
+                                        }};
+
+}  // namespace
+}  // namespace lockstep::ml

@@ -1,0 +1,67 @@
+// lockstep/ml/naive_bayes.h
+//
+// What the kinds of naive Bayes have in common: classes, their priors, and what follows from
+// the logarithm of how likely a class and a row are together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/ml/class_moments.h"
+#include "lockstep/ml/classes.h"
+#include "lockstep/ml/table.h"
+
+namespace lockstep::ml {
+
+class NaiveBayes {
+ public:
+  virtual ~NaiveBayes() = default;
+
+  /// Of a fitted one; on every rank.
+  const Classes& classes() const noexcept { return classes_; }
+  /// The sum of the weights of each class's rows, float64 [classes].
+  const at::Tensor& class_count() const noexcept { return moments_.weight; }
+
+  /// The value of the likeliest class, [rows]. Of this rank alone, as are the next ones.
+  at::Tensor predict(const at::Tensor& x) const;
+  /// float64 [rows, classes].
+  at::Tensor predict_proba(const at::Tensor& x) const;
+  at::Tensor predict_log_proba(const at::Tensor& x) const;
+  /// Up to what the row itself weighs: float64 [rows, classes].
+  at::Tensor predict_joint_log_proba(const at::Tensor& x) const;
+  /// The share of rows, by weight, whose class it finds. A collective.
+  double score(const Table& table) const;
+
+ protected:
+  explicit NaiveBayes(int threads);
+
+  /// Fault::Usage unless they are from 0 on and their sum is 1, or there are none.
+  static void check_priors(const std::vector<double>& priors, const char* name);
+  /// Fault::Data unless they are float64, [classes, columns] and [classes].
+  static void check_tensors(const Classes& classes, const std::vector<at::Tensor>& by_column,
+                            const std::vector<at::Tensor>& by_class);
+
+  /// Takes the table's rows in. At first, or if `anew`, classes are those given, or those of the table. A collective.
+  /// Fault::Data on a class that is none of them, Fault::Usage on other columns.
+  void take(const Table& table, const std::vector<double>& classes, bool anew);
+  /// The logarithms of the classes' priors: of their shares, or of what is given. Fault::Usage if that is not one for
+  /// each class.
+  at::Tensor log_priors(const std::vector<double>& given) const;
+
+  /// Of one row [columns] the logarithm of its joint likelihood with each class.
+  virtual void joint(const double* row, double* result) const = 0;
+  virtual std::int64_t columns() const = 0;
+
+  Classes classes_;
+  ClassMoments moments_;
+  int threads_;
+
+ private:
+  /// joint() of rows of either type.
+  template <class T>
+  void joint_rows(const T* x, std::int64_t rows, double* result) const;
+};
+
+}  // namespace lockstep::ml
