@@ -16,13 +16,17 @@ void add_bench(CLI::App& app);
 /// `words` are those of the whole command line, which ranks get again.
 void add_covariance(CLI::App& app, const std::vector<std::string>& words);
 void add_data(CLI::App& app);
+void add_dbscan(CLI::App& app, const std::vector<std::string>& words);
 void add_doctor(CLI::App& app);
 /// The hidden command through which `launch --hosts` starts a program on each rank.
 inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
+void add_elasticnet(CLI::App& app, const std::vector<std::string>& words);
 void add_kmeans(CLI::App& app, const std::vector<std::string>& words);
 void add_knn(CLI::App& app, const std::vector<std::string>& words);
+void add_lasso(CLI::App& app, const std::vector<std::string>& words);
 void add_linreg(CLI::App& app, const std::vector<std::string>& words);
 void add_logreg(CLI::App& app, const std::vector<std::string>& words);
+void add_naivebayes(CLI::App& app, const std::vector<std::string>& words);
 /// `program` is what stands after "--"; it must live until the command line is parsed.
 void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);
@@ -30,6 +34,7 @@ void add_pack(CLI::App& app);
 void add_pca(CLI::App& app, const std::vector<std::string>& words);
 void add_predict(CLI::App& app);
 void add_runs(CLI::App& app);
+void add_stats(CLI::App& app, const std::vector<std::string>& words);
 void add_svd(CLI::App& app, const std::vector<std::string>& words);
 void add_tour(CLI::App& app);
 void add_train(CLI::App& app);

@@ -1,7 +1,6 @@
 // `lockstep covariance`: how columns vary together.
 #include "lockstep/ml/algorithms/covariance.h"
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "ml/correlations.h"
 #include "ml/matrix_json.h"
@@ -41,9 +41,9 @@ void print(const ml::Table& table, const ml::EmpiricalCovariance& covariance, do
 void run(const Options& options, comm::Communicator& world) {
   const auto table = read_source(options.ml, world);
   ml::EmpiricalCovariance covariance(options.covariance);
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   covariance.fit(*table);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = watch.seconds();
   if (world.rank() != 0) return;
   write_output(options.ml.output, covariance.file(*table), *table);
   if (!options.ml.json) return print(*table, covariance, seconds, options.ml.output);

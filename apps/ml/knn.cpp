@@ -1,6 +1,5 @@
 // `lockstep knn`: classes or values of rows by their nearest neighbours.
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "commands.h"
 #include "json_text.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/neighbors.h"
 #include "lockstep/ml/own_rows.h"
@@ -111,11 +111,11 @@ void run(const Options& options, comm::Communicator& world) {
   const std::shared_ptr<const ml::Table> table = read_source(options.ml, world);
   const auto queries = options.query.empty() ? nullptr : read_queries(options, *table);
   if (queries) ml::check_finite(*queries);
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   Estimator estimator(options.neighbors);
   estimator.fit(table);
   const Said said = queries ? ask(estimator, *table, *queries) : Said();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = watch.seconds();
   const ml::ModelFile model = options.model.empty() ? ml::ModelFile() : estimator.file();
   if (world.rank() != 0) return;
   if (!options.ml.output.empty()) {

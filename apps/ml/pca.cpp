@@ -2,7 +2,6 @@
 #include "lockstep/ml/algorithms/pca.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "commands.h"
 #include "json_text.h"
 #include "lockstep/core/file.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "ml/matrix_json.h"
 #include "ml/ml_options.h"
@@ -98,9 +98,9 @@ void print_json(const Options& options, const ml::Table& table, const ml::PCA& p
 void run(const Options& options, comm::Communicator& world) {
   const auto table = read_source(options.ml, world);
   ml::PCA pca(options.pca);
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   pca.fit(*table);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = watch.seconds();
   if (world.rank() != 0) return;
   write_output(options.ml.output, pca.file(*table), *table);
   if (!options.plot.empty()) write_whole(options.plot, chart_of(Shares(pca)));

@@ -2,7 +2,6 @@
 #include "lockstep/ml/algorithms/svd.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "ml/matrix_json.h"
 #include "ml/ml_options.h"
@@ -69,9 +69,9 @@ void print(const Options& options, const ml::Table& table, const Fitted& fitted,
 
 void run(const Options& options, comm::Communicator& world) {
   const auto table = read_source(options.ml, world);
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const Fitted fitted = fit(options, *table);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = watch.seconds();
   if (world.rank() != 0) return;
   write_output(options.ml.output, fitted.model, *table);
   if (!options.ml.json) return print(options, *table, fitted, seconds);

@@ -1,14 +1,21 @@
 // apps/ml/write_values.h
 //
-// What was said of rows, as a data set in a file of any format that can be written.
+// Numbers that a program computed, as a data set in a file of any format that can be written:
+// by the ending of its name, as a whole or not at all.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/data/field.h"
+
 namespace lockstep::apps {
+
+/// Tensors are [rows] or [rows, …], with as many rows each; type and shape of a field are those of its tensor.
+void write_fields(const std::string& path, std::vector<std::pair<data::Field, at::Tensor>> fields);
 
 /// A field of each name, of `values` [rows] or [rows, names]; `value_names` are what the values 0, 1, … stand for, if
 /// they are labels.

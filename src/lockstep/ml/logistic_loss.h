@@ -12,7 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lockstep/ml/least_squares.h"
+#include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/newton.h"
 #include "lockstep/ml/table.h"
 

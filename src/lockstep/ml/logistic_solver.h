@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/ml/least_squares.h"
+#include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/logistic_loss.h"
 #include "lockstep/ml/table.h"
 

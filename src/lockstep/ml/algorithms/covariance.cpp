@@ -35,13 +35,6 @@ Gram of_columns(const Table& table, int threads) {
   return result;
 }
 
-Gram both(const Gram& one, const Gram& other) {
-  const double weight = one.weight + other.weight;
-  const at::Tensor way = other.mean - one.mean;
-  return {weight, one.mean + way * (other.weight / weight),
-          one.centred + other.centred + at::outer(way, way) * (one.weight * (other.weight / weight))};
-}
-
 /// Eigenvalues and -vectors of what is not rounding.
 std::pair<at::Tensor, at::Tensor> eigen(const at::Tensor& covariance) {
   const OneThread same_bits;
@@ -88,7 +81,7 @@ void EmpiricalCovariance::partial_fit(const Table& table) {
     fail(Fault::Usage, fmt::format("a table of {} columns after one of {}", table.columns(), gram_->mean.numel()));
   }
   const Gram more = of_columns(table, options_.threads);
-  const Gram all = gram_ ? both(*gram_, more) : more;
+  const Gram all = gram_ ? together({*gram_, more}) : more;
   if (!(all.weight > options_.ddof)) {
     fail(Fault::Usage, fmt::format("rows that weigh {} are too few for ddof = {}", all.weight, options_.ddof));
   }

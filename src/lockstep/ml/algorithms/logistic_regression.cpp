@@ -17,6 +17,7 @@
 #include "lockstep/core/text.h"
 #include "lockstep/ml/check_option.h"
 #include "lockstep/ml/gram.h"
+#include "lockstep/ml/least_squares.h"
 
 namespace lockstep::ml {
 namespace {
@@ -59,10 +60,8 @@ LogisticRegression::LogisticRegression(LogisticRegressionOptions options) : opti
 LogisticRegression LogisticRegression::from(const ModelFile& file) {
   LogisticRegression result;
   result.classes_ = Classes::from(file);
-  const auto& [coef, intercept] = result.model_ = {file["coef"], file["intercept"]};
-  const std::int64_t outputs = result.classes_.count() == 2 ? 1 : result.classes_.count();
-  if (coef.dim() != 2 || coef.size(0) != outputs || coef.scalar_type() != at::kDouble ||
-      intercept.scalar_type() != at::kDouble || intercept.sizes() != at::IntArrayRef({outputs})) {
+  result.model_ = linear_model_from(file);
+  if (result.model_.coef.size(0) != (result.classes_.count() == 2 ? 1 : result.classes_.count())) {
     fail(Fault::Data, "the model's coef and intercept are no coefficients of its classes");
   }
   return result;
@@ -104,7 +103,7 @@ void LogisticRegression::take_least_norm(const Table& table) {
   const NormalEquations equations(gram(table, options_.threads), table.columns(), options_.fit_intercept);
   if (equations.undetermined().empty()) return;
   model_ = equations.least_norm(model_);
-  table.group().broadcast_({model_.coef, model_.intercept}, 0, {.name = "coefficients"}).wait();
+  share(table, model_);
   for (const std::int64_t column : equations.undetermined()) undetermined_.push_back(table.name_of(column));
   if (table.group().rank() == 0) warn_of_undetermined(undetermined_);
 }

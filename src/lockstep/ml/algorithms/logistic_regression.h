@@ -17,7 +17,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/ml/classes.h"
-#include "lockstep/ml/least_squares.h"
+#include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/logistic_solver.h"
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/table.h"

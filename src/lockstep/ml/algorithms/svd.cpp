@@ -14,6 +14,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
+#include "lockstep/ml/check_option.h"
 #include "lockstep/ml/moments.h"
 
 namespace lockstep::ml {
@@ -41,12 +42,9 @@ std::vector<std::string> numbered(const char* name, std::int64_t count) {
 }  // namespace
 
 TruncatedSVD::TruncatedSVD(TruncatedSVDOptions options) : options_(std::move(options)) {
-  const auto from_on = [](std::int64_t value, std::int64_t least, const char* name) {
-    if (value < least) fail(Fault::Usage, fmt::format("{} = {}: it is from {} on", name, value, least));
-  };
-  from_on(options_.n_components, 1, "n_components");
-  from_on(options_.n_iter, 0, "n_iter");
-  from_on(options_.n_oversamples, 1, "n_oversamples");
+  check_from_one_on(options_.n_components, "n_components");
+  check_from_zero_on(static_cast<double>(options_.n_iter), "n_iter");
+  check_from_one_on(options_.n_oversamples, "n_oversamples");
   if (options_.algorithm != "randomized" && options_.algorithm != "exact") {
     fail(Fault::Usage, fmt::format("algorithm = \"{}\": it is \"randomized\" or \"exact\"", options_.algorithm));
   }
