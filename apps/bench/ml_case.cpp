@@ -11,6 +11,7 @@
 #include "lockstep/ml/algorithms/kmeans.h"
 #include "lockstep/ml/algorithms/linear_regression.h"
 #include "lockstep/ml/algorithms/logistic_regression.h"
+#include "lockstep/ml/algorithms/pca.h"
 
 namespace lockstep::apps {
 namespace {
@@ -50,6 +51,16 @@ Fit covariance(const ml::Table& table) {
     empirical.fit(table);
     const at::Tensor& covariance = empirical.covariance();
     return MlFitted{{{"covariance", covariance[0][1].item<double>()}, {"variance", covariance[-1][-1].item<double>()}}};
+  };
+}
+
+/// All components.
+Fit pca(const ml::Table& table) {
+  return [&table] {
+    ml::PCA pca;
+    pca.fit(table);
+    const at::Tensor& variance = pca.explained_variance();
+    return MlFitted{{{"first", variance[0].item<double>()}, {"last", variance[-1].item<double>()}}};
   };
 }
 
@@ -93,6 +104,12 @@ const std::vector<MlCase>& cases() {
        .rows = 5'000'000,
        .peers = {{"sklearn"}, {"sklearnex"}, {"daal4py"}},
        .prepare = covariance},
+      {.name = "pca",
+       .algorithm = "pca",
+       .data = {.targets = Targets::Real},
+       .rows = 5'000'000,
+       .peers = {{"sklearn"}, {"sklearnex"}, {"daal4py"}},
+       .prepare = pca},
       {.name = "logistic",
        .algorithm = "logistic",
        .data = {.targets = Targets::Binary},

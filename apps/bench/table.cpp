@@ -12,8 +12,7 @@
 namespace lockstep::apps {
 namespace {
 
-constexpr int kLabelWidth = 20;
-constexpr int kCellWidth = 12;
+constexpr std::size_t kCellWidth = 12;
 
 /// In GB/s.
 std::string rate(const Series& series) {
@@ -36,18 +35,27 @@ std::string over_ceiling(const Report& report, const Series& series) {
   return over ? fmt::format("{:.2f}", *over) : "";
 }
 
-/// Of a table, as wide as what stands in it.
-std::size_t width_of(const std::vector<Workload>& workloads, int least) {
-  std::size_t widest = 0;
-  for (const auto& workload : workloads) widest = std::max(widest, heading(workload).size());
-  return std::max(widest + 2, static_cast<std::size_t>(least));
+/// Of a column, as wide as what stands in it.
+std::size_t width_of(const std::vector<std::string>& texts, std::size_t least) {
+  for (const auto& text : texts) least = std::max(least, text.size() + 2);
+  return least;
+}
+std::size_t width_of(const std::vector<Workload>& workloads, std::size_t least) {
+  std::vector<std::string> headings;
+  for (const auto& workload : workloads) headings.push_back(heading(workload));
+  return width_of(headings, least);
+}
+std::size_t width_of(const std::vector<Participant>& participants) {
+  constexpr std::size_t kLeast = 20;
+  std::vector<std::string> labels;
+  for (const auto& participant : participants) labels.push_back(label(participant));
+  return width_of(labels, kLeast);
 }
 
-std::string line(const std::string& size, std::size_t size_width, const std::string& who,
-                 const std::string& median_time, const std::string& p95, const std::string& gb_per_s,
-                 const std::string& over, const std::string& ratio) {
-  return fmt::format("{:<{}}{:<{}}{:>{}}{:>{}}{:>9}{:>14}{}{}\n", size, size_width, who, kLabelWidth, median_time,
-                     kCellWidth, p95, kCellWidth, gb_per_s, over, ratio.empty() ? "" : "  ", ratio);
+std::string line(const std::string& head, const std::string& median_time, const std::string& p95,
+                 const std::string& gb_per_s, const std::string& over, const std::string& ratio) {
+  return fmt::format("{}{:>{}}{:>{}}{:>9}{:>14}{}{}\n", head, median_time, kCellWidth, p95, kCellWidth, gb_per_s, over,
+                     ratio.empty() ? "" : "  ", ratio);
 }
 
 /// Of a table in Markdown: what stands in it for each workload, "-" for nothing.
@@ -81,12 +89,12 @@ std::string heading(const Workload& workload) {
 
 std::string medians_table(const Report& report) {
   const auto workloads = report.workloads();
-  const std::size_t width = width_of(workloads, kCellWidth);
-  std::string text = fmt::format("{:<{}}", "median", kLabelWidth);
+  const std::size_t width = width_of(workloads, kCellWidth), label_width = width_of(report.participants());
+  std::string text = fmt::format("{:<{}}", "median", label_width);
   for (const auto& workload : workloads) text += fmt::format("{:>{}}", heading(workload), width);
   text += '\n';
   for (const auto& participant : report.participants()) {
-    text += fmt::format("{:<{}}", label(participant), kLabelWidth);
+    text += fmt::format("{:<{}}", label(participant), label_width);
     for (const auto& workload : workloads) {
       const auto* series = report.find(participant, workload);
       text += fmt::format("{:>{}}", series != nullptr ? format_seconds(median(series->seconds)) : "-", width);
@@ -97,17 +105,20 @@ std::string medians_table(const Report& report) {
 }
 
 std::string full_table(const Report& report) {
-  constexpr int kLeastWidth = 14;
+  constexpr std::size_t kLeastWidth = 14;
   const auto workloads = report.workloads();
-  const std::size_t width = width_of(workloads, kLeastWidth);
-  std::string text = line("", width, "", "median", "p95", "GB/s", "over ceiling", "ratio");
+  const auto head = [of_first = width_of(workloads, kLeastWidth), of_labels = width_of(report.participants())](
+                        const std::string& first, const std::string& who) {
+    return fmt::format("{:<{}}{:<{}}", first, of_first, who, of_labels);
+  };
+  std::string text = line(head("", ""), "median", "p95", "GB/s", "over ceiling", "ratio");
   const auto ratios = report.ratios();
   for (const auto& workload : workloads) {
     std::string first_column = heading(workload);
     for (const auto& participant : report.participants()) {
       const auto* series = report.find(participant, workload);
       if (series == nullptr) continue;
-      text += line(first_column, width, label(participant), format_seconds(median(series->seconds)),
+      text += line(head(first_column, label(participant)), format_seconds(median(series->seconds)),
                    format_seconds(percentile(series->seconds, 95)), rate(*series), over_ceiling(report, *series),
                    comparison(ratios, *series));
       first_column.clear();

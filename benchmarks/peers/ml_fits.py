@@ -59,6 +59,12 @@ class Estimators:
             lambda model: {"covariance": model.covariance_[0, 1], "variance": model.covariance_[-1, -1]},
         )
 
+    def pca(self, data):
+        return (
+            lambda: self.make("decomposition", "PCA").fit(data.x),
+            lambda model: {"first": model.explained_variance_[0], "last": model.explained_variance_[-1]},
+        )
+
     def logistic(self, data):
         classes = data.targets.astype(np.int64)
 
@@ -118,6 +124,15 @@ class Daal:
             lambda: self.make("covariance", data).compute(data.x).covariance,
             lambda covariance: {"covariance": covariance[0, 1] * share, "variance": covariance[-1, -1] * share},
         )
+
+    def pca(self, data):
+        # Given a covariance it takes that; by itself it would scale the columns.
+        def fit():
+            covariance = self.make("covariance", data).compute(data.x).covariance
+            how = dict(method="correlationDense", resultsToCompute="eigenvalue", isDeterministic=True)
+            return self.make("pca", data, **how).compute(data.x, covariance).eigenvalues[0]
+
+        return fit, lambda variance: {"first": variance[0], "last": variance[-1]}
 
 
 class Data:
