@@ -10,10 +10,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/core/text.h"
 
 namespace lockstep::ml {
 namespace {
@@ -39,7 +39,9 @@ void NaiveBayes::check_priors(const std::vector<double>& priors, const char* nam
   const double sum = std::accumulate(priors.begin(), priors.end(), 0.0);
   const bool from_zero_on = std::all_of(priors.begin(), priors.end(), [](double prior) { return prior >= 0; });
   if (priors.empty() || (from_zero_on && std::abs(sum - 1) <= kNear)) return;
-  fail(Fault::Usage, fmt::format("{} = {}: they are from 0 on, and their sum is 1", name, fmt::join(priors, ", ")));
+  std::vector<std::string> values;
+  for (const double prior : priors) values.push_back(fmt::format("{}", prior));
+  fail(Fault::Usage, fmt::format("{} = {}: they are from 0 on, and their sum is 1", name, list_some(values, 10)));
 }
 
 void NaiveBayes::check_tensors(const Classes& classes, const std::vector<at::Tensor>& by_column,
