@@ -46,7 +46,7 @@ void CompleteProducts::add_rows(const T* x, const double* weights, std::int64_t 
   if (rows == 0) return;
   const std::int64_t columns = shape_.columns;
   const std::vector<double> shift(x, x + columns);
-  add_gram(x, nullptr, weights, rows, shape_, shift.data(), to.sums, scratch);
+  add_gram(x, nullptr, weights, rows, shape_, {shift.data()}, to.sums, scratch);
   const double* of_one = to.sums + columns * shape_.stride();
   *to.rows = static_cast<double>(rows);
   *to.weight = of_one[columns];

@@ -16,21 +16,39 @@
 
 namespace lockstep::ml {
 
-at::Tensor first_mean(const Table& table) {
+namespace {
+
+/// Adds `of(value, place)` of each value to the sum of its place in the row.
+template <class T, class Of>
+void add_rows(const T* values, std::int64_t rows, std::int64_t width, double* sums, const Of& of) {
+  for (std::int64_t row = 0; row < rows; ++row, values += width) {
+    for (std::int64_t place = 0; place < width; ++place) sums[place] += of(values[place], place);
+  }
+}
+
+}  // namespace
+
+FirstLook first_look(const Table& table) {
   const std::int64_t columns = table.columns(), targets = table.targets();
-  at::Tensor shift = at::zeros({columns + targets}, at::kDouble);
+  const at::Tensor found = at::zeros({2, columns + targets}, at::kDouble);
+  double* mean = found.mutable_data_ptr<double>();
+  double* variance = mean + columns + targets;
   if (table.own_begin() == 0 && table.own_end() > 0) {
     at::Tensor scratch;
     const Block block = table.block(0, scratch);
-    double* sum = shift.mutable_data_ptr<double>();
     const double share = 1 / static_cast<double>(block.rows);
-    with_type_of(table, [&]<class T>(T) {
-      for (std::int64_t i = 0; i < block.rows * columns; ++i) sum[i % columns] += share * block.x<T>()[i];
-    });
-    for (std::int64_t i = 0; i < block.rows * targets; ++i) sum[columns + i % targets] += share * block.targets[i];
+    const auto add = [&](const auto* values, std::int64_t width, double* means, double* variances) {
+      add_rows(values, block.rows, width, means, [&](double value, std::int64_t) { return share * value; });
+      add_rows(values, block.rows, width, variances, [&](double value, std::int64_t place) {
+        return share * (value - means[place]) * (value - means[place]);
+      });
+    };
+    with_type_of(table, [&]<class T>(T) { add(block.x<T>(), columns, mean, variance); });
+    if (targets > 0) add(block.targets, targets, mean + columns, variance + columns);
   }
-  table.group().all_reduce_(shift, comm::ReduceOp::Sum, {.name = "a first mean"}).wait();
-  return shift;
+  table.group().all_reduce_(found, comm::ReduceOp::Sum, {.name = "a first look"}).wait();
+  constexpr double kMostDeviations = 32;
+  return {found[0], found[0].square().le(kMostDeviations * kMostDeviations * found[1]).all().item<bool>()};
 }
 
 namespace {
@@ -56,11 +74,11 @@ Gram centred_sums(const Table& table, const at::Tensor& sums, const at::Tensor& 
   return result;
 }
 
-void add_block(const Table& table, const Block& block, const GramShape& shape, const at::Tensor& shift, double* sums,
+void add_block(const Table& table, const Block& block, const GramShape& shape, const FirstLook& look, double* sums,
                GramScratch& scratch) {
   with_type_of(table, [&]<class T>(T) {
-    add_gram(block.x<T>(), block.targets, block.weights, block.rows, shape, shift.const_data_ptr<double>(), sums,
-             scratch);
+    add_gram(block.x<T>(), block.targets, block.weights, block.rows, shape,
+             {look.mean.const_data_ptr<double>(), look.small}, sums, scratch);
   });
 }
 
@@ -68,16 +86,16 @@ void add_block(const Table& table, const Block& block, const GramShape& shape, c
 
 Gram gram(const Table& table, int threads) {
   const GramShape shape{table.columns(), table.targets()};
-  const at::Tensor shift = first_mean(table);
+  const FirstLook look = first_look(table);
   std::vector<GramScratch> scratch(static_cast<std::size_t>(threads));
   const at::Tensor sums =
       fold(table, threads,
            {.name = "gram",
             .size = shape.size(),
             .leaf = [&](const Block& block, std::int64_t, double* partial, int thread) {
-              add_block(table, block, shape, shift, partial, scratch[static_cast<std::size_t>(thread)]);
+              add_block(table, block, shape, look, partial, scratch[static_cast<std::size_t>(thread)]);
             }});
-  const Gram result = centred_sums(table, sums.view({shape.stride(), shape.stride()}), shift);
+  const Gram result = centred_sums(table, sums.view({shape.stride(), shape.stride()}), look.mean);
   if (!(result.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
   return result;
 }
@@ -85,7 +103,7 @@ Gram gram(const Table& table, int threads) {
 std::vector<Gram> gram_of_parts(const Table& table, const std::vector<std::int16_t>& part_of, std::int64_t parts,
                                 int threads) {
   const GramShape shape{table.columns(), table.targets()};
-  const at::Tensor shift = first_mean(table);
+  const FirstLook look = first_look(table);
   struct OfThread {
     GramScratch gram;
     SortedRows rows;
@@ -99,15 +117,15 @@ std::vector<Gram> gram_of_parts(const Table& table, const std::vector<std::int16
               auto& [scratch, rows] = of_threads[static_cast<std::size_t>(thread)];
               const std::int16_t* own = part_of.data() + table.own_place(number);
               const bool one = std::all_of(own, own + block.rows, [&](std::int16_t part) { return part == *own; });
-              if (one) return add_block(table, block, shape, shift, partial + *own * shape.size(), scratch);
+              if (one) return add_block(table, block, shape, look, partial + *own * shape.size(), scratch);
               rows.sort(table, block, own, parts);
               for (std::int64_t part = 0; part < parts; ++part) {
-                add_block(table, rows.part(part), shape, shift, partial + part * shape.size(), scratch);
+                add_block(table, rows.part(part), shape, look, partial + part * shape.size(), scratch);
               }
             }});
   std::vector<Gram> result;
   for (const at::Tensor& of_part : sums.view({parts, shape.stride(), shape.stride()}).unbind()) {
-    result.push_back(centred_sums(table, of_part, shift));
+    result.push_back(centred_sums(table, of_part, look.mean));
   }
   return result;
 }

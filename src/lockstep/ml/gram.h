@@ -20,9 +20,14 @@ struct Gram {
   at::Tensor centred;  // [columns + targets] squared: the sums of weight · (z - mean) · (z - mean)ᵀ
 };
 
-/// The mean of the first block's rows, [columns + targets]: near enough to that of all that squares of what is moved by
-/// it lose no digits. A collective.
-at::Tensor first_mean(const Table& table);
+/// How the first block's rows lie.
+struct FirstLook {
+  at::Tensor
+      mean;    // [columns + targets]: near enough to that of all that squares of what is moved by it lose no digits
+  bool small;  // no mean is more than a few times what the values differ by: see GramShift
+};
+/// A collective.
+FirstLook first_look(const Table& table);
 
 /// A collective; the same bits on any number of ranks and threads. Fault::Data if a value is not finite.
 Gram gram(const Table& table, int threads);

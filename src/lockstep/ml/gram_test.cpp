@@ -31,6 +31,18 @@ TEST(Gram, IsOfCentredColumnsAndTargets) {
   }
 }
 
+TEST(Gram, LosesNoDigitsWhereRowsAreMultipliedAsTheyLie) {
+  const auto x = blobs(20'000, 21, 3);
+  for (const double deviations : {0.0, 25.0, 40.0}) {
+    const auto z = (x - x.mean(0)) / x.std(0) + deviations, centred = z - z.mean(0);
+    const auto products = centred.t().mm(centred);
+    with_table(2, {z.slice(1, 0, 20), z.slice(1, 20)}, [&](const Table& table) {
+      EXPECT_EQ(first_look(table).small, deviations < 32);
+      EXPECT_LT(((gram(table, 2).centred - products).abs().max() / products.abs().max()).item<double>(), 1e-13);
+    });
+  }
+}
+
 TEST(Gram, HasTheSameBitsOnAnyNumberOfRanksAndThreads) {
   const auto x = blobs(30'001, 21, 3), y = x.select(1, 3).exp();
   for (const auto type : {at::kDouble, at::kFloat}) {

@@ -112,7 +112,7 @@ Curve LogisticLoss::at(const std::vector<double>& unknowns, bool with_hessian) c
           if (weights != nullptr) {
             for (std::int64_t row = 0; row < rows; ++row) products[row] *= weights[row];
           }
-          add_gram(x, nullptr, products, rows, places.shape, task_.shift.const_data_ptr<double>(),
+          add_gram(x, nullptr, products, rows, places.shape, {task_.shift.const_data_ptr<double>()},
                    places.gram(sums, pair), own.gram);
         }
       }

@@ -136,7 +136,7 @@ LogisticFit fit_logistic(const Table& table, LogisticTask task, const std::vecto
                          const LogisticSearch& search) {
   std::function<Minimum(const LogisticLoss& loss, std::vector<double> start, const Led::Ask& ask)> solve;
   if (prefers_newton(search.solver, table.columns(), task.outputs)) {
-    task.shift = first_mean(table).slice(0, 0, table.columns()).contiguous();
+    task.shift = first_look(table).mean.slice(0, 0, table.columns()).contiguous();
     if (!task.fit_intercept) task.shift.zero_();
     // Without a penalty there may be directions that change nothing.
     const double damping = task.l2 > 0 ? 0 : 1e-10;

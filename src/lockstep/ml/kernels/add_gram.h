@@ -22,6 +22,14 @@ struct GramShape {
   std::int64_t size() const noexcept { return stride() * stride(); }
 };
 
+/// What columns and targets are moved by before they are multiplied, so that large means cost no digits.
+struct GramShift {
+  const double* values;  // [columns + targets]
+  /// None is so large beside what the values differ by that it would cost more than a digit or two if one factor of
+  /// each product were not moved: rows are then multiplied where they lie.
+  bool small = false;
+};
+
 /// Memory of a thread between calls.
 class GramScratch {
  public:
@@ -37,9 +45,9 @@ class GramScratch {
 };
 
 /// Adds weight · z · zᵀ of `rows` rows to `sums`, [stride, stride]: of the entries (i, j) with i >= j, others may be
-/// anything. `shift` has columns + targets values, `targets` are [rows, targets], `weights` may be null: all 1.
+/// anything. `targets` are [rows, targets], `weights` may be null: all 1.
 template <class T>
 void add_gram(const T* x, const double* targets, const double* weights, std::int64_t rows, const GramShape& shape,
-              const double* shift, double* sums, GramScratch& scratch);
+              GramShift shift, double* sums, GramScratch& scratch);
 
 }  // namespace lockstep::ml

@@ -35,11 +35,12 @@ struct Case {
     return targets[row * shape.targets + place - shape.columns] - shift[place];
   }
 
-  std::vector<double> sums() const {
+  std::vector<double> sums(bool small_shift) const {
     GramScratch scratch, memory;
     double* all = memory.take(shape.size());
     std::fill_n(all, shape.size(), 1.0);  // they are added to
-    add_gram(x.data(), targets.data(), weighted ? weights.data() : nullptr, rows, shape, shift.data(), all, scratch);
+    add_gram(x.data(), targets.data(), weighted ? weights.data() : nullptr, rows, shape, {shift.data(), small_shift},
+             all, scratch);
     std::vector<double> lower;
     for (std::int64_t i = 0; i < shape.width(); ++i) {
       for (std::int64_t j = 0; j <= i; ++j) lower.push_back(all[i * shape.stride() + j]);
@@ -64,8 +65,10 @@ void expect_products() {
             expected.push_back(sum);
           }
         }
-        EXPECT_EQ(data.sums(), expected) << shape.columns << " columns, " << shape.targets << " targets, " << rows
-                                         << " rows";
+        for (const bool small_shift : {false, true}) {
+          EXPECT_EQ(data.sums(small_shift), expected)
+              << shape.columns << " columns, " << shape.targets << " targets, " << rows << " rows";
+        }
       }
     }
   }
@@ -75,8 +78,13 @@ TEST(AddGram, MultipliesDoubles) { expect_products<double>(); }
 TEST(AddGram, MultipliesFloats) { expect_products<float>(); }
 
 TEST(AddGram, HasTheSameBitsWithAnyVectors) {
-  const Case<double> data(1000, {21, 2}, true, 1.0 / 3);
-  testing::expect_same_bits_with_any_vectors([&] { return data.sums(); });
+  for (const bool weighted : {false, true}) {
+    for (const std::int64_t targets : {0, 1, 2}) {
+      const Case<double> data(1000, {21, targets}, weighted, 1.0 / 3);
+      testing::expect_same_bits_with_any_vectors([&] { return data.sums(/*small_shift=*/true); });
+      testing::expect_same_bits_with_any_vectors([&] { return data.sums(/*small_shift=*/false); });
+    }
+  }
 }
 
 }  // namespace

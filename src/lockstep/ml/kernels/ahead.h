@@ -1,7 +1,7 @@
 // lockstep/ml/kernels/ahead.h
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 
 namespace lockstep::ml {
 
@@ -9,14 +9,18 @@ namespace lockstep::ml {
 class Ahead {
  public:
   Ahead(const void* begin, const void* end)
-      : next_(static_cast<const char*>(begin)), end_(static_cast<const char*>(end)) {}
+      : next_(static_cast<const char*>(begin)), lines_((static_cast<const char*>(end) - next_ + kLine - 1) / kLine) {}
   void fetch() {
+    if (lines_ == 0) return;
     __builtin_prefetch(next_);
-    next_ = std::min(next_ + 64, end_);
+    next_ += kLine;
+    --lines_;
   }
 
  private:
-  const char *next_, *end_;
+  static constexpr std::int64_t kLine = 64;
+  const char* next_;
+  std::int64_t lines_;
 };
 
 }  // namespace lockstep::ml
