@@ -15,9 +15,10 @@ def fit(case):
                     "explained_variance_ratio": model.explained_variance_ratio_, "mean": model.mean_,
                     "singular_values": model.singular_values_, "transformed": model.transform(x[:50]),
                     "noise_variance": np.atleast_1d(model.noise_variance_)}
-            # With whiten its likelihood is of other components than its own.
+            # With whiten its likelihood is of other components than its own, and what is left beside components that
+            # explain all is rounding.
             if not whiten and model.explained_variance_[-1] > 1e-8 * model.explained_variance_[0] and (
-                    model.noise_variance_ > 0 or len(model.components_) == x.shape[1]):
+                    model.noise_variance_ > 1e-8 * model.explained_variance_[0] or len(model.components_) == x.shape[1]):
                 said["score"] = np.atleast_1d(model.score(x))
             case.says({"n_components": n_components or 0, "whiten": whiten}, **said)
 
