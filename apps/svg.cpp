@@ -44,18 +44,26 @@ std::vector<double> ticks_of(Scale scale, const Range& values) {
   return ticks;
 }
 
-std::string head(const std::string& title) {
+std::string frame(double width, double height) {
   return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-             "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333333\">\n"
-             "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-             kWidth, kHeight) +
-         text_at(kLeft, 30, "start", title, " font-size=\"16\" font-weight=\"bold\"");
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333333\">\n"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+      width, height);
+}
+
+std::string head(const std::string& title) {
+  return frame(kWidth, kHeight) + text_at(kLeft, 30, "start", title, " font-size=\"16\" font-weight=\"bold\"");
 }
 
 std::string text_at(double x, double y, const char* anchor, const std::string& text, const char* extra) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, extra,
                      escaped(text));
+}
+
+std::string filled(double x, double y, double width, double height, const std::string& color) {
+  return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y, width,
+                     height, color);
 }
 
 std::string straight(double x1, double y1, double x2, double y2, const Style& style) {

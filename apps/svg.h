@@ -1,6 +1,6 @@
 // apps/svg.h
 //
-// Parts of pictures in SVG: axes, lines, words. All pictures have one size, the drawing on
+// Parts of pictures in SVG: axes, lines, words. All charts have one size, the drawing on
 // the left and room for a legend on its right.
 #pragma once
 
@@ -59,10 +59,13 @@ struct Range {
 std::vector<double> ticks_of(Scale scale, const Range& values);
 
 /// What a file begins with; it ends with kEnd.
+std::string frame(double width, double height);
+/// The same of a chart.
 std::string head(const std::string& title);
 inline constexpr const char kEnd[] = "</svg>\n";
 
 std::string text_at(double x, double y, const char* anchor, const std::string& text, const char* extra = "");
+std::string filled(double x, double y, double width, double height, const std::string& color);
 std::string straight(double x1, double y1, double x2, double y2, const Style& style);
 /// From point to point, with a dot on each.
 std::string curve(const std::vector<std::pair<double, double>>& points, const Axis& x, const Axis& y,

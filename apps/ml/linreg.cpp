@@ -54,6 +54,7 @@ nlohmann::json report_of(const Options& options, const ml::Table& table, const m
           {"columns", table.columns()},
           {"ranks", table.group().size()},
           {"alpha", alpha},
+          {"solver", regression.solver()},
           {"r2", score},
           {"seconds", seconds},
           {"targets", targets_json(table, regression.model())},
@@ -64,8 +65,8 @@ nlohmann::json report_of(const Options& options, const ml::Table& table, const m
 void print(const ml::Table& table, const ml::LinearRegression& regression, double score, double seconds,
            const std::string& output) {
   print_coefficients(table, regression.model());
-  fmt::print("{} rows of {} columns: R² {:.6f} in {}\n", with_commas(table.rows()), table.columns(), score,
-             format_seconds(seconds));
+  fmt::print("{} rows of {} columns: R² {:.6f} by {} in {}\n", with_commas(table.rows()), table.columns(), score,
+             regression.solver(), format_seconds(seconds));
   if (!output.empty()) fmt::print("{}\n", output);
 }
 
@@ -106,10 +107,14 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
       ->delimiter(',')
       ->capture_default_str();
   command->add_flag("!--no-intercept", options->regression.fit_intercept, "The model goes through the origin");
+  command->add_option("--solver", options->regression.solver,
+                      "gram: from products of columns; qr: from the rows' triangular factor, one sweep more that keeps "
+                      "digits of columns which nearly depend on each other; auto: qr where it is needed")
+      ->capture_default_str();
   options->cv.add_to(*command);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
-    for (const double alpha : options->alphas) (void)ml::LinearRegression({.alpha = alpha});
+    for (const double alpha : options->alphas) (void)ml::LinearRegression({.alpha = alpha, .solver = options->regression.solver});
     options->cv.check(options->alphas, "--l2");
     on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
   });

@@ -69,6 +69,65 @@ TEST_F(MlCommands, KmeansByBatchesWritesOneModelToo) {
   EXPECT_EQ(answer.code, 0) << answer.errors;
 }
 
+TEST_F(MlCommands, KmeansOfARangeWritesItsElbow) {
+  std::set<std::string> models;
+  for (const char* ranks : {"1", "2"}) {
+    const auto answer = run({"kmeans", "blobs:samples=3000,dims=6,classes=4,spread=0.1", "-k", "2:10:2", "-n", ranks,
+                             "--json", "--plot", *this / "elbow.svg", "-o", *this / "model.safetensors"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    const auto report = json::parse(answer.output);
+    ASSERT_EQ(report["fits"].size(), 5U);
+    EXPECT_EQ(report["fits"][4]["clusters"], 10);
+    EXPECT_GT(report["fits"][0]["inertia"], report["fits"][4]["inertia"]);
+    EXPECT_EQ(report["elbow"], 4);
+    EXPECT_TRUE(has(read_whole(*this / "elbow.svg"), "elbow: 4"));
+    models.insert(read_whole(*this / "model.safetensors"));
+  }
+  EXPECT_EQ(models.size(), 1U);
+  const std::vector<std::string> one{
+      "kmeans", "blobs:samples=3000,dims=6,classes=4,spread=0.1", "-k", "4", "-o", *this / "model.safetensors"};
+  ASSERT_EQ(run(one).code, 0);
+  EXPECT_EQ(read_whole(*this / "model.safetensors"), *models.begin());
+  const auto shown = run({"kmeans", "blobs:samples=3000,dims=6,classes=4,spread=0.1", "-k", "3:5"});
+  EXPECT_EQ(occurrences(shown.output, "\n"), 5) << shown.output;
+  EXPECT_TRUE(has(shown.output, "the elbow is at 4 clusters, farthest below the line from 3 to 5\n")) << shown.output;
+}
+
+TEST_F(MlCommands, KmeansBeginsWithGivenCentroids) {
+  folder_.write("rows.csv", "x,name,y\n0,a,1\n0.5,b,1\n10,c,20\n11,d,20\n30,e,0\n31,f,0\n");
+  folder_.write("named.csv", "y,x\n0,29\n1,0\n19,10\n");
+  folder_.write("by_place.csv", "u,v\n29,0\n0,1\n10,19\n");
+  std::set<std::string> models;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"named.csv", "1"},
+                                               {"named.csv", "2"},
+                                               {"by_place.csv", "2"},
+                                               {"model.safetensors", "1"},
+                                               {"model.safetensors", "2"}}) {
+    const auto answer = run({"kmeans", *this / "rows.csv", "--exclude", "name", "--centers", *this / more[0], "-n",
+                             more[1], "-o", *this / "next.safetensors"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    EXPECT_TRUE(has(answer.output, "3 clusters: inertia 1.125 ")) << answer.output;
+    std::string bytes = read_whole(*this / "next.safetensors");
+    EXPECT_TRUE(has(bytes, "given"));
+    if (more[0] != "model.safetensors") {
+      models.insert(bytes);
+      fs::rename(*this / "next.safetensors", *this / "model.safetensors");
+    } else {
+      EXPECT_TRUE(has(answer.output, "after 1 iterations")) << answer.output;
+      // The same centroids, though the iterations differ: those are the last bytes.
+      EXPECT_EQ(bytes.substr(bytes.size() - 48), models.begin()->substr(models.begin()->size() - 48));
+    }
+  }
+  EXPECT_EQ(models.size(), 1U);
+  // Centroids are scaled as the rows are, or anew where a model's rows were not.
+  for (const char* centers : {"named.csv", "model.safetensors"}) {
+    const auto answer = run({"kmeans", *this / "rows.csv", "--exclude", "name", "--scale", "minmax", "--centers",
+                             *this / centers, "--max-iter", "1"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    EXPECT_TRUE(has(answer.output, "3 clusters: inertia 0.00117066 ")) << answer.output;
+  }
+}
+
 TEST_F(MlCommands, PredictReadsTheModelsColumns) {
   folder_.write("train.csv", "name,x,y\na,0,1\nb,0.5,1\nc,10,20\nd,11,20\n");
   folder_.write("new.csv", "y,z,x\n21,7,10\n1,7,0\n");
@@ -95,8 +154,13 @@ TEST_F(MlCommands, KmeansFindsTheColoursOfAPicture) {
       pixels.push_back(static_cast<std::byte>(value));
   }
   folder_.write("in.png", data::encode_png(pixels, size));
-  const auto answer = run({"kmeans", "--image", *this / "in.png", "-k", "2", "-n", "2", "-o", *this / "out.png"});
+  const auto answer = run({"kmeans", "--image", *this / "in.png", "-k", "2", "-n", "2", "-o", *this / "out.png",
+                           "--palette", *this / "palette.svg"});
   ASSERT_EQ(answer.code, 0) << answer.errors;
+  const std::string palette = read_whole(*this / "palette.svg");
+  EXPECT_TRUE(has(palette, "fill=\"#c91e0a\"")) << palette;
+  EXPECT_TRUE(has(palette, "fill=\"#151edd\"")) << palette;
+  EXPECT_EQ(occurrences(palette, "50.0 %"), 2) << palette;
   EXPECT_NE(answer.output.find("#c91e0a"), std::string::npos) << answer.output;
   EXPECT_NE(answer.output.find("#151edd"), std::string::npos) << answer.output;
   const std::string bytes = read_whole(*this / "out.png");
@@ -422,6 +486,7 @@ TEST_F(MlCommands, StatsCountsWhatIsMissing) {
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
+  folder_.write("wide.csv", "u,v,w\n1,2,3\n");
   folder_.write("one.csv", "a,b\n1,7\n3,7\n5,7\n");
   folder_.write("minus.csv", "a,b\n1,0\n-3,1\n5,0\n");
   const std::string model = *this / "model";
@@ -434,6 +499,23 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"kmeans", *this / "gap.csv", "--init-size", "100"}, "--init-size requires --batch-size", 2},
       {{"kmeans", *this / "gap.csv", "-k", "2", "--batch-size", "2", "-n", "2", "-o", model}, "row 1, 'b' is no", 1},
       {{"kmeans", "--image", *this / "gap.csv", "-o", model}, "-o quantised.png", 2},
+      {{"kmeans", *this / "one.csv", "-k", "0"}, "-k is '0', expected a whole number from 1", 2},
+      {{"kmeans", *this / "one.csv", "-k", "5:2"}, "-k 5:2: a range is -k 2:20", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2:3"}, "needs at least three numbers of clusters", 2},
+      {{"kmeans", *this / "one.csv", "-k", "1:4", "-n", "2", "-o", model}, "3 rows for 4 clusters", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "--plot", model}, "give a range, -k 2:20", 2},
+      {{"kmeans", *this / "one.csv", "--palette", model}, "--palette requires --image", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "--centers", *this / "minus.csv", "-n", "2", "-o", model},
+       "has 3 centroids, and -k asks for 2; leave -k out",
+       2},
+      {{"kmeans", *this / "one.csv", "--columns", "a", "--centers", *this / "wide.csv", "-n", "2", "-o", model},
+       "has centroids of 3 columns, and the rows have 1",
+       2},
+      {{"kmeans", *this / "one.csv", "--centers", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no", 1},
+      {{"kmeans", *this / "one.csv", "--centers", *this / "gap.csv", "--init", "random"},
+       "--init excludes --centers",
+       2},
+      {{"kmeans", *this / "one.csv", "-k", "1:3", "--centers", *this / "gap.csv"}, "leave the range of -k out", 2},
       {{"dbscan", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"dbscan", *this / "gap.csv", "--eps", "0"}, "eps = 0: it is above 0", 2},
       {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a", "-k", "1", "-n", "2", "-o", model},

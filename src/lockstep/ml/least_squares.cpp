@@ -1,7 +1,9 @@
 #include "lockstep/ml/least_squares.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <tuple>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -9,7 +11,10 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/linalg_eigh.h>
+#include <ATen/ops/linalg_eigvalsh.h>
 #include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/linalg_solve_triangular.h>
+#include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/where.h>
@@ -21,6 +26,14 @@
 #include "lockstep/core/text.h"
 
 namespace lockstep::ml {
+namespace {
+
+/// A penalty is as a row more for each column: Q and R of the factor with those below it.
+std::tuple<at::Tensor, at::Tensor> penalised(const at::Tensor& factor, double alpha) {
+  return at::linalg_qr(at::cat({factor, std::sqrt(alpha) * at::eye(factor.size(1), factor.options())}));
+}
+
+}  // namespace
 
 void warn_of_undetermined(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 10;
@@ -29,29 +42,68 @@ void warn_of_undetermined(const std::vector<std::string>& names) {
 }
 
 NormalEquations::NormalEquations(const Gram& gram, std::int64_t columns, bool fit_intercept)
-    : weight_(gram.weight),
-      x_mean_(gram.mean.slice(0, 0, columns).unsqueeze(1)),
-      y_mean_(gram.mean.slice(0, columns)),
-      fit_intercept_(fit_intercept) {
+    : fit_intercept_(fit_intercept) {
   const OneThread same_bits;
+  take(gram, columns);
+  std::tie(values_, vectors_) = at::linalg_eigh(products_ * at::outer(scale_, scale_));
+  // Eigenvalues of dependent columns are rounding, which grows with their number.
+  const double largest = values_[-1].item<double>();
+  const double least = largest * static_cast<double>(columns) * 64 * std::numeric_limits<double>::epsilon();
+  find_null_space(values_.le(least).sum().item<std::int64_t>());
+}
+
+NormalEquations::NormalEquations(const Gram& gram, const at::Tensor& factor, at::ScalarType stored,
+                                 std::int64_t columns, bool fit_intercept)
+    : fit_intercept_(fit_intercept) {
+  const OneThread same_bits;
+  take(gram, columns);
+  factor_ = factor.slice(0, 0, columns).slice(1, 0, columns) * constant_.logical_not();
+  factor_targets_ = factor.slice(0, 0, columns).slice(1, columns).contiguous();
+  const auto [left, roots, right] = at::linalg_svd(factor_ * scale_, /*full_matrices=*/false);
+  // The smallest first, as eigenvalues are.
+  left_ = left.flip(1);
+  roots_ = roots.flip(0);
+  vectors_ = right.flip(0).t();
+  values_ = roots_.square();
+  // Dependent columns differ by rounding: that of the factor, and that of their values as they were stored, which is
+  // larger the farther a column is from 0.
+  const double arithmetic =
+      512 * std::numeric_limits<double>::epsilon() * static_cast<double>(columns) * roots_[-1].item<double>();
+  const double storing = stored == at::kFloat ? static_cast<double>(std::numeric_limits<float>::epsilon())
+                                              : std::numeric_limits<double>::epsilon();
+  const double far = (1 + weight_ * (x_mean_.squeeze(1) * scale_).square()).sum().sqrt().item<double>();
+  find_null_space(roots_.le(std::max(arithmetic, storing * far)).sum().item<std::int64_t>());
+}
+
+void NormalEquations::take(const Gram& gram, std::int64_t columns) {
+  weight_ = gram.weight;
+  x_mean_ = gram.mean.slice(0, 0, columns).unsqueeze(1);
+  y_mean_ = gram.mean.slice(0, columns);
   products_ = gram.centred.slice(0, 0, columns).slice(1, 0, columns);
   with_targets_ = gram.centred.slice(0, 0, columns).slice(1, columns).contiguous();
   // A column whose values differ by rounding alone is constant.
   constexpr double kRounding = 1e-14;
   const at::Tensor diagonal = products_.diagonal();
-  const at::Tensor constant = diagonal.le(weight_ * (x_mean_.squeeze(1) * kRounding).square());
-  scale_ = at::where(constant, at::zeros({}, at::kDouble), diagonal.rsqrt());
-  const at::Tensor scaled = products_ * at::outer(scale_, scale_);
-  std::tie(values_, vectors_) = at::linalg_eigh(scaled);
-  // Eigenvalues of dependent columns are rounding, which grows with their number.
-  const double largest = values_[-1].item<double>();
-  const double least = largest * static_cast<double>(columns) * 64 * std::numeric_limits<double>::epsilon();
-  const std::int64_t nulls = values_.le(least).sum().item<std::int64_t>();
-  find_null_space(constant, nulls);
+  constant_ = diagonal.le(weight_ * (x_mean_.squeeze(1) * kRounding).square());
+  scale_ = at::where(constant_, at::zeros({}, at::kDouble), diagonal.rsqrt());
 }
 
-void NormalEquations::find_null_space(const at::Tensor& constant, std::int64_t nulls) {
-  const at::Tensor unscale = at::where(constant, at::ones_like(scale_), scale_).unsqueeze(1);
+double NormalEquations::condition(double alpha) const {
+  const OneThread same_bits;
+  at::Tensor values = values_;
+  std::int64_t zeros = constant_.sum().item<std::int64_t>();
+  if (alpha > 0) {
+    const at::Tensor system = products_ + alpha * at::eye(products_.size(0), products_.options());
+    const at::Tensor scale = system.diagonal().rsqrt();
+    values = at::linalg_eigvalsh(system * at::outer(scale, scale));
+    zeros = 0;
+  }
+  const at::Tensor sizes = std::get<0>(values.abs().sort()).slice(0, zeros);
+  return sizes.numel() == 0 ? 1 : (sizes[-1] / sizes[0]).item<double>();
+}
+
+void NormalEquations::find_null_space(std::int64_t nulls) {
+  const at::Tensor unscale = at::where(constant_, at::ones_like(scale_), scale_).unsqueeze(1);
   const at::Tensor unscaled = vectors_.slice(1, 0, nulls) * unscale;
   null_space_ = std::get<0>(at::linalg_qr(unscaled));
   constexpr double kRounding = 1e-12;
@@ -88,19 +140,38 @@ LinearModel NormalEquations::least_norm(const LinearModel& model) const {
 
 /// (products + alpha)⁻¹ · right, which lies where the products do not vanish.
 at::Tensor NormalEquations::solved(const at::Tensor& right, double alpha) const {
-  const at::Tensor system =
-      alpha == 0 ? products_ : products_ + alpha * at::eye(products_.size(0), products_.options());
-  const at::Tensor factor = alpha == 0 ? at::Tensor() : std::get<0>(at::linalg_cholesky_ex(system));
   const std::int64_t nulls = null_space_.size(1);
   const at::Tensor vectors = vectors_.slice(1, nulls), values = values_.slice(0, nulls).unsqueeze(1);
   const at::Tensor scale = scale_.unsqueeze(1);
+  const auto by_vectors = [&](const at::Tensor& side) {
+    return scale * vectors.matmul(vectors.t().matmul(scale * side) / values);
+  };
+  if (factor_.defined()) {
+    return without_nulls(alpha == 0
+                             ? by_vectors(right)
+                             : at::cholesky_solve(right, std::get<1>(penalised(factor_, alpha)), /*upper=*/true));
+  }
+  const at::Tensor system =
+      alpha == 0 ? products_ : products_ + alpha * at::eye(products_.size(0), products_.options());
+  const at::Tensor cholesky = alpha == 0 ? at::Tensor() : std::get<0>(at::linalg_cholesky_ex(system));
   const auto nearly = [&](const at::Tensor& side) {
-    return alpha == 0 ? scale * vectors.matmul(vectors.t().matmul(scale * side) / values)
-                      : at::cholesky_solve(side, factor);
+    return alpha == 0 ? by_vectors(side) : at::cholesky_solve(side, cholesky);
   };
   const at::Tensor first = nearly(right);
   // Once more with what is left: an eigenvector is not as exact as the products are.
   return without_nulls(first + nearly(right - system.matmul(first)));
+}
+
+/// The same of the products with the targets, which the factor spares: its condition is the root of theirs.
+at::Tensor NormalEquations::by_factor(double alpha) const {
+  if (alpha > 0) {
+    const auto [rotation, triangle] = penalised(factor_, alpha);
+    const at::Tensor side = rotation.slice(0, 0, factor_.size(0)).t().matmul(factor_targets_);
+    return without_nulls(at::linalg_solve_triangular(triangle, side, /*upper=*/true));
+  }
+  const std::int64_t nulls = null_space_.size(1);
+  const at::Tensor side = left_.slice(1, nulls).t().matmul(factor_targets_) / roots_.slice(0, nulls).unsqueeze(1);
+  return without_nulls(scale_.unsqueeze(1) * vectors_.slice(1, nulls).matmul(side));
 }
 
 /// Of the coefficients with an intercept those without: the products that are not centred have weight · mean · meanᵀ
@@ -115,7 +186,7 @@ at::Tensor NormalEquations::through_origin(const at::Tensor& coef, double alpha)
 
 LinearModel NormalEquations::solve(double alpha) const {
   const OneThread same_bits;
-  at::Tensor coef = solved(with_targets_, alpha);
+  at::Tensor coef = factor_.defined() ? by_factor(alpha) : solved(with_targets_, alpha);
   if (!fit_intercept_) coef = through_origin(coef, alpha);
   LinearModel model;
   model.coef = coef.t().contiguous();

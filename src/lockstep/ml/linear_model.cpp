@@ -1,9 +1,12 @@
 #include "lockstep/ml/linear_model.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/on_threads.h"
+#include "lockstep/ml/score.h"
 
 namespace lockstep::ml {
 
@@ -23,6 +26,31 @@ double r2_score(const Gram& gram, const LinearModel& model) {
   const at::Tensor explained = 2 * (model.coef.t() * xy).sum(0) - (model.coef.matmul(xx) * model.coef).sum(1);
   const at::Tensor left = total - explained + gram.weight * off.square();
   return at::where(total.gt(0), 1 - left / total, left.le(0).to(at::kDouble)).mean().item<double>();
+}
+
+double r2_score_of_rows(const Table& table, const LinearModel& model, int threads) {
+  const std::int64_t columns = table.columns(), targets = table.targets();
+  const at::Tensor said = at::empty({table.own_rows(), targets}, at::kDouble);
+  const auto say = [&]<class T>(std::int64_t number, at::Tensor& scratch, T) {
+    const Block block = table.block(number, scratch);
+    double* to = said.mutable_data_ptr<double>() + table.own_place(number) * targets;
+    for (std::int64_t i = 0; i < block.rows * targets; ++i) {
+      const T* x = block.x<T>() + i / targets * columns;
+      const double* coef = model.coef.const_data_ptr<double>() + i % targets * columns;
+      double sum = model.intercept.const_data_ptr<double>()[i % targets];
+      for (std::int64_t column = 0; column < columns; ++column) sum += coef[column] * x[column];
+      to[i] = sum;
+    }
+  };
+  std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
+  on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      with_type_of(table, [&](auto type) {
+        say(table.own_begin() + block, scratch[static_cast<std::size_t>(thread)], type);
+      });
+    }
+  });
+  return r2_of(table, said, threads);
 }
 
 void check_has_target(const Table& table) {

@@ -31,6 +31,9 @@ void share(const Table& table, LinearModel& model);
 /// The share of the targets' variance that the model explains, the mean over targets, from products alone. As of
 /// scikit-learn's r2_score it is 1 of a constant target if the model says so, and else 0.
 double r2_score(const Gram& gram, const LinearModel& model);
+/// The same from what is left of each row: with large coefficients that cancel each other, products have lost it. A
+/// collective.
+double r2_score_of_rows(const Table& table, const LinearModel& model, int threads);
 
 /// Fault::Usage unless the table has a target.
 void check_has_target(const Table& table);

@@ -31,17 +31,19 @@ class Lloyd {
         centers_(std::move(centers)),
         rows_(table, options.threads) {}
 
-  void run(double tolerance, std::int64_t start, const std::function<void(const KMeansPass&)>& see) {
+  /// `pass` says which start it is.
+  void run(double tolerance, KMeansPass pass, const std::function<void(const KMeansPass&)>& see) {
     bool stable = false;
     for (iterations_ = 0; iterations_ < options_.max_iter && !stable;) {
       const ClusterTotals totals = rows_.sweep(centers_, /*with_inertia=*/false);
       if (!totals.finite()) check_finite(table_);
       fill_empty(totals);
-      const double shift = move(totals);
-      ++iterations_;
-      if (see) see({start, iterations_, totals.changed(), shift});
-      stable = totals.changed() == 0;
-      if (!stable && shift <= tolerance) break;
+      pass.shift = move(totals);
+      pass.iteration = ++iterations_;
+      pass.changed = totals.changed();
+      if (see) see(pass);
+      stable = pass.changed == 0;
+      if (!stable && pass.shift <= tolerance) break;
     }
     inertia_ = stable ? rows_.inertia(centers_) : rows_.nearest_inertia(centers_);
   }
@@ -181,7 +183,7 @@ void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)
   for (std::int64_t start = 0; start < starts; ++start) {
     const std::uint64_t seed = mix(options_.random_state, static_cast<std::uint64_t>(start));
     Lloyd lloyd(table, options_, begin(table, options_.n_clusters, seed, options_.threads));
-    lloyd.run(tolerance, start, see);
+    lloyd.run(tolerance, {.start = start, .starts = starts}, see);
     if (!(lloyd.inertia() < inertia_)) continue;
     inertia_ = lloyd.inertia();
     centers_ = lloyd.centers();

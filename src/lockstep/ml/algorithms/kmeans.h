@@ -35,7 +35,8 @@ struct KMeansOptions {
 
 /// After each pass over the rows.
 struct KMeansPass {
-  std::int64_t start = 0;
+  std::int64_t start = 0;  // from 0 on
+  std::int64_t starts = 1;
   std::int64_t iteration = 0;
   std::int64_t changed = 0;  // labels
   double shift = 0;          // squared way of all centroids together

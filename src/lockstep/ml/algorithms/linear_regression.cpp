@@ -1,22 +1,77 @@
 #include "lockstep/ml/algorithms/linear_regression.h"
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/dense_blocks.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/least_squares.h"
+#include "lockstep/ml/tsqr.h"
 
 namespace lockstep::ml {
 namespace {
 
 constexpr const char kName[] = "linreg";
 
+/// Coefficients of a table for any penalty, by products or, once it is needed, by the triangular factor of its rows.
+class Solver {
+ public:
+  /// A collective.
+  Solver(const Table& table, const LinearRegressionOptions& options)
+      : table_(table),
+        options_(options),
+        gram_(gram(table, options.threads)),
+        by_products_(gram_, table.columns(), options.fit_intercept) {}
+
+  /// Which of both the penalty needs. A collective.
+  const NormalEquations& equations(double alpha) {
+    if (!needs_factor(alpha)) return by_products_;
+    if (!by_factor_) {
+      DenseBlocks rows(table_, options_.threads, gram_.mean, /*with_targets=*/true);
+      const at::Tensor factor = triangular_factor(table_, options_.threads, rows.width(),
+                                                  [&](const Block& block, int thread) { return rows(block, thread); });
+      by_factor_.emplace(gram_, factor, table_.type(), table_.columns(), options_.fit_intercept);
+    }
+    return *by_factor_;
+  }
+  bool is_factor(const NormalEquations& equations) const noexcept { return &equations != &by_products_; }
+
+ private:
+  /// Sums of products are rounded to some 1e-16 of their size, and coefficients err by that times the condition of the
+  /// products, which is that of the columns squared. Up to 1e6 this is some 1e-10, and below 1e-8 with room for many
+  /// columns and a bad order. The factor errs by 1e-16 times the root of it, as long as the targets are explained well:
+  /// what is left of them counts with the square in either, since it does so in the data themselves.
+  bool needs_factor(double alpha) const {
+    if (options_.solver != "auto") return options_.solver == "qr";
+    constexpr double kMost = 1e6;
+    const bool bad = by_products_.condition() > kMost && (alpha == 0 || by_products_.condition(alpha) > kMost);
+    // Hosts may compute the last bits in different ways, and must do the same sweeps.
+    at::Tensor of_first = at::full({1}, bad, at::kLong);
+    table_.group().broadcast_(of_first, 0, {.name = "solver"}).wait();
+    return of_first.item<std::int64_t>() != 0;
+  }
+
+  const Table& table_;
+  const LinearRegressionOptions& options_;
+  const Gram gram_;
+  const NormalEquations by_products_;
+  std::optional<NormalEquations> by_factor_;
+};
+
 }  // namespace
 
-LinearRegression::LinearRegression(LinearRegressionOptions options) : options_(options) {
+LinearRegression::LinearRegression(LinearRegressionOptions options) : options_(std::move(options)) {
   check_from_zero_on(options_.alpha, "alpha");
+  if (options_.solver != "auto" && options_.solver != "gram" && options_.solver != "qr") {
+    fail(Fault::Usage, fmt::format("solver = \"{}\": it is \"auto\", \"gram\" or \"qr\"", options_.solver));
+  }
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 
@@ -28,7 +83,9 @@ LinearRegression LinearRegression::from(const ModelFile& file) {
 
 void LinearRegression::fit(const Table& table) {
   check_has_target(table);
-  const NormalEquations equations(gram(table, options_.threads), table.columns(), options_.fit_intercept);
+  Solver solver(table, options_);
+  const NormalEquations& equations = solver.equations(options_.alpha);
+  solver_ = solver.is_factor(equations) ? "qr" : "gram";
   model_ = equations.solve(options_.alpha);
   share(table, model_);
   undetermined_.clear();
@@ -38,10 +95,10 @@ void LinearRegression::fit(const Table& table) {
 
 std::vector<LinearModel> LinearRegression::path(const Table& table, const std::vector<double>& alphas) const {
   check_has_target(table);
-  const NormalEquations equations(gram(table, options_.threads), table.columns(), options_.fit_intercept);
+  Solver solver(table, options_);
   std::vector<LinearModel> models;
   for (const double alpha : alphas) {
-    models.push_back(equations.solve(alpha));
+    models.push_back(solver.equations(alpha).solve(alpha));
     share(table, models.back());
   }
   return models;
@@ -49,7 +106,8 @@ std::vector<LinearModel> LinearRegression::path(const Table& table, const std::v
 
 double LinearRegression::score(const Table& table) const {
   check_has_target(table);
-  return r2_score(gram(table, options_.threads), model_);
+  return solver_ == "qr" ? r2_score_of_rows(table, model_, options_.threads)
+                         : r2_score(gram(table, options_.threads), model_);
 }
 
 ModelFile LinearRegression::file(const Table& table) const {

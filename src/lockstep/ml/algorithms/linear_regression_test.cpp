@@ -81,6 +81,89 @@ TEST(LinearRegression, GoesThroughTheOriginFromFarColumns) {
   });
 }
 
+/// x, x², … x^degree around 2: columns whose condition grows by an order of magnitude with each.
+at::Tensor powers(std::int64_t rows, std::int64_t degree) {
+  const auto x = at::linspace(1, 3, rows, at::kDouble);
+  std::vector<at::Tensor> columns;
+  for (std::int64_t power = 1; power <= degree; ++power) columns.push_back(x.pow(power));
+  return at::stack(columns, 1);
+}
+
+/// LAPACK's least squares of the rows themselves, of columns that are scaled alike.
+LinearModel by_lapack(const at::Tensor& x, const at::Tensor& y, const at::Tensor& weights, double alpha = 0) {
+  const auto roots = weights.sqrt().unsqueeze(1);
+  const auto x_mean = x.t().mv(weights) / weights.sum(), y_mean = y.t().mv(weights) / weights.sum();
+  auto rows = (x - x_mean) * roots, right = (y - y_mean) * roots;
+  if (alpha > 0) {
+    rows = at::cat({rows, at::eye(x.size(1), at::kDouble) * std::sqrt(alpha)});
+    right = at::cat({right, at::zeros({x.size(1), y.size(1)}, at::kDouble)});
+  }
+  const auto norms = rows.norm(2, {0});
+  const auto coef = (std::get<0>(at::linalg_lstsq(rows / norms, right, std::nullopt, "gelsd")) / norms.unsqueeze(1)).t();
+  return {coef, y_mean - coef.mv(x_mean)};
+}
+
+TEST(LinearRegression, KeepsTheDigitsOfColumnsThatNearlyDependOnEachOther) {
+  constexpr std::int64_t kRows = 12'000;
+  const auto x = powers(kRows, 7), some = at::arange(kRows, at::kDouble).cos() + 1;
+  const auto scaled = (x - x.mean(0)) / (x - x.mean(0)).norm(2, {0});
+  const auto singular = at::linalg_svdvals(scaled);
+  const double condition = (singular[0] / singular[-1]).item<double>();
+  EXPECT_GT(condition, 1e6);
+  EXPECT_LT(condition, 1e8);
+  const auto y = (scaled.sum(1) * 10 + 4).unsqueeze(1);
+  for (const bool weighted : {false, true}) {
+    const auto weights = weighted ? some : at::ones({kRows}, at::kDouble);
+    const auto expected = by_lapack(x, y, weights);
+    with_table(3, {x, y, weighted ? some : at::Tensor()}, [&](const Table& table) {
+      LinearRegression automatic, products({.solver = "gram"});
+      automatic.fit(table);
+      products.fit(table);
+      EXPECT_EQ(automatic.solver(), "qr");
+      EXPECT_EQ(products.solver(), "gram");
+      EXPECT_LT(difference(automatic.model(), expected), 1e-8) << weighted;
+      EXPECT_GT(difference(products.model(), expected), 1e-8) << weighted;
+      EXPECT_TRUE(automatic.undetermined().empty());
+      EXPECT_NEAR(automatic.score(table), 1, 1e-14);
+      // Some penalties leave the products a good condition; the factor is as exact.
+      const auto models = automatic.path(table, {1e-9, 1e-3, 1e3});
+      for (const auto& [i, alpha] : {std::pair(0, 1e-9), std::pair(1, 1e-3), std::pair(2, 1e3)}) {
+        EXPECT_LT(difference(models[static_cast<std::size_t>(i)], by_lapack(x, y, weights, alpha)), 1e-8) << alpha;
+      }
+    });
+  }
+}
+
+TEST(LinearRegression, TakesAnotherSweepOnlyIfItMust) {
+  const auto x = blobs(5000, 5, 2, 1, 3), y = x.select(1, 1).cos();
+  auto with_constant = x.clone();
+  with_constant.select(1, 2).fill_(7);
+  for (const auto& columns : {x, with_constant}) {
+    with_table(2, {columns, y}, [&](const Table& table) {
+      LinearRegression automatic, factor({.solver = "qr"});
+      automatic.fit(table);
+      factor.fit(table);
+      EXPECT_EQ(automatic.solver(), "gram");
+      EXPECT_EQ(factor.solver(), "qr");
+      EXPECT_LT(difference(automatic.model(), factor.model()), 1e-11);
+      EXPECT_EQ(automatic.undetermined(), factor.undetermined());
+      EXPECT_NEAR(automatic.score(table), factor.score(table), 1e-12);
+    });
+  }
+}
+
+TEST(LinearRegression, OfFewerRowsThanColumnsHasTheLeastNorm) {
+  const auto x = blobs(9, 14, 2), y = blobs(9, 2, 1, 5);
+  for (const bool fit_intercept : {true, false}) {
+    const auto expected = by_definition(x, y, at::ones({9}, at::kDouble), fit_intercept);
+    with_table(2, {x, y}, [&](const Table& table) {
+      LinearRegression regression({.fit_intercept = fit_intercept});
+      regression.fit(table);
+      EXPECT_LT(difference(regression.model(), expected), 1e-10) << fit_intercept;
+    });
+  }
+}
+
 TEST(LinearRegression, RidgeSolvesThePenalisedEquations) {
   const auto x = blobs(5000, 5, 2, 1, 3), y = (x.select(1, 1) - 2 * x.select(1, 4)).unsqueeze(1) + blobs(5000, 1, 1, 3);
   const auto centred = x - x.mean(0);
@@ -100,11 +183,12 @@ TEST(LinearRegression, RidgeSolvesThePenalisedEquations) {
 
 TEST(LinearRegression, HasTheSameBitsOnAnyNumberOfRanksAndThreads) {
   const auto x = blobs(30'001, 12, 3), y = x.select(1, 3).sin();
-  for (const double alpha : {0.0, 2.5}) {
+  for (const auto& [alpha, solver] :
+       {std::pair(0.0, "gram"), std::pair(2.5, "gram"), std::pair(0.0, "qr"), std::pair(2.5, "qr")}) {
     LinearModel first;
     for (const auto& [ranks, threads] : kRanksAndThreads) {
-      with_table(ranks, {x, y}, [&, threads = threads](const Table& table) {
-        LinearRegression regression({.alpha = alpha, .threads = threads});
+      with_table(ranks, {x, y}, [&, alpha = alpha, solver = solver, threads = threads](const Table& table) {
+        LinearRegression regression({.alpha = alpha, .solver = solver, .threads = threads});
         regression.fit(table);
         if (table.group().rank() == 0 && !first.coef.defined()) first = regression.model();
         EXPECT_TRUE(at::equal(regression.model().coef, first.coef));
@@ -129,6 +213,8 @@ TEST(LinearRegression, IsReadFromItsFile) {
 
 TEST(LinearRegression, RefusesWhatMakesNoSense) {
   EXPECT_EQ(test::message_of([] { LinearRegression regression({.alpha = -1}); }), "alpha = -1: it is from 0 on");
+  EXPECT_EQ(test::message_of([] { LinearRegression regression({.solver = "svd"}); }),
+            "solver = \"svd\": it is \"auto\", \"gram\" or \"qr\"");
   with_table(2, {blobs(50, 3, 2)}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { LinearRegression().fit(table); }), "regression needs a target");
   });
