@@ -107,14 +107,17 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
       ->delimiter(',')
       ->capture_default_str();
   command->add_flag("!--no-intercept", options->regression.fit_intercept, "The model goes through the origin");
-  command->add_option("--solver", options->regression.solver,
-                      "gram: from products of columns; qr: from the rows' triangular factor, one sweep more that keeps "
-                      "digits of columns which nearly depend on each other; auto: qr where it is needed")
+  command
+      ->add_option("--solver", options->regression.solver,
+                   "gram: from products of columns; qr: from the rows' triangular factor, one sweep more that keeps "
+                   "digits of columns which nearly depend on each other; auto: qr where it is needed")
       ->capture_default_str();
   options->cv.add_to(*command);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
-    for (const double alpha : options->alphas) (void)ml::LinearRegression({.alpha = alpha, .solver = options->regression.solver});
+    for (const double alpha : options->alphas) {
+      (void)ml::LinearRegression({.alpha = alpha, .solver = options->regression.solver});
+    }
     options->cv.check(options->alphas, "--l2");
     on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
   });

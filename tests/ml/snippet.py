@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes a scikit-learn object of a model file as docs/ml.md says, and compares what they say.
 
-Usage: snippet.py DOCS ALGORITHM FOLDER
-The first code under the heading ALGORITHM of the section "In Python" is run in FOLDER, where model.safetensors is. It
-leaves `model`, which must say of rows.csv what `lockstep predict` has written to said.csv: labels exactly, values to
-1e-12.
+Usage: snippet.py DOCS HEADING FOLDER
+The code under "every model" and under HEADING of the section "In Python" is run in FOLDER, where model.safetensors is.
+It leaves `model`, which must say of rows.csv what `lockstep predict` has written to said.csv: labels exactly, values
+to 1e-12.
 """
 import json
 import os
@@ -21,9 +21,12 @@ except ImportError as error:
     sys.exit(77)
 
 
-def code_of(docs, algorithm):
+def code_of(docs, heading):
     section = docs.split("\n## In Python\n")[1].split("\n## ")[0]
-    return re.search(rf"^### {re.escape(algorithm)}\n.*?^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)[1]
+    for part in section.split("\n### ")[1:]:
+        if heading in part.split("\n")[0].split(", "):
+            return re.search(r"^```python\n(.*?)^```$", part, re.DOTALL | re.MULTILINE)[1]
+    sys.exit(f"docs/ml.md has no lines for {heading}")
 
 
 def columns_of_model():
@@ -31,14 +34,21 @@ def columns_of_model():
         return json.loads(file.metadata()["columns"])
 
 
+def said_by(model, x):
+    for says in ["predict", "transform", "mahalanobis"]:
+        if hasattr(model, says):
+            return getattr(model, says)(x)
+    sys.exit(f"{model} says nothing of rows")
+
+
 if __name__ == "__main__":
-    docs, algorithm, folder = sys.argv[1:]
-    code = code_of(Path(docs).read_text(encoding="utf-8"), algorithm)
+    docs, heading, folder = sys.argv[1:]
+    docs = Path(docs).read_text(encoding="utf-8")
     os.chdir(folder)
     names = {}
-    exec(code, names)
+    exec(code_of(docs, "every model") + code_of(docs, heading), names)
     rows = np.genfromtxt("rows.csv", delimiter=",", names=True)
-    theirs = names["model"].predict(np.stack([rows[column] for column in columns_of_model()], axis=1))
+    theirs = said_by(names["model"], np.stack([rows[column] for column in columns_of_model()], axis=1))
     ours = np.genfromtxt("said.csv", delimiter=",", skip_header=1, dtype=theirs.dtype)
     most = 0 if np.issubdtype(theirs.dtype, np.integer) else 1e-12
     np.testing.assert_allclose(ours, theirs.reshape(ours.shape), rtol=most, atol=most * np.abs(theirs).max())

@@ -45,9 +45,8 @@ double r2_score_of_rows(const Table& table, const LinearModel& model, int thread
   std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
   on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t block = begin; block < end; ++block) {
-      with_type_of(table, [&](auto type) {
-        say(table.own_begin() + block, scratch[static_cast<std::size_t>(thread)], type);
-      });
+      with_type_of(table,
+                   [&](auto type) { say(table.own_begin() + block, scratch[static_cast<std::size_t>(thread)], type); });
     }
   });
   return r2_of(table, said, threads);

@@ -99,7 +99,8 @@ LinearModel by_lapack(const at::Tensor& x, const at::Tensor& y, const at::Tensor
     right = at::cat({right, at::zeros({x.size(1), y.size(1)}, at::kDouble)});
   }
   const auto norms = rows.norm(2, {0});
-  const auto coef = (std::get<0>(at::linalg_lstsq(rows / norms, right, std::nullopt, "gelsd")) / norms.unsqueeze(1)).t();
+  const auto coef =
+      (std::get<0>(at::linalg_lstsq(rows / norms, right, std::nullopt, "gelsd")) / norms.unsqueeze(1)).t();
   return {coef, y_mean - coef.mv(x_mean)};
 }
 
