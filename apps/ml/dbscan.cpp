@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char kExamples[] = R"(Examples:
   lockstep dbscan places.csv --columns lon,lat --eps 0.01 --min-samples 10 -o labels.csv
-  lockstep dbscan data.npy --eps 0.5 -n 4 -o labels.npy        on four ranks
+  lockstep dbscan data.npy --eps 0.5 -n 4 -o labels.csv        on four ranks
 The labels are scikit-learn's, on any number of ranks and threads; -1 is noise. The second field says of a row
 whether it is a core row: that at least --min-samples rows, with itself, lie within --eps.)";
 

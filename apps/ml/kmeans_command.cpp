@@ -73,8 +73,12 @@ std::vector<std::int64_t> KMeansCommand::cluster_counts() const {
   if (numbers.size() > 3 || numbers[1] < numbers[0]) {
     fail(Fault::Usage, fmt::format("-k {}: a range is -k 2:20, or -k 2:20:2 for every second number", clusters));
   }
-  std::vector<std::int64_t> counts;
+  constexpr std::int64_t kMost = 10'000;
   const std::int64_t step = numbers.size() == 3 ? numbers[2] : 1;
+  if ((numbers[1] - numbers[0]) / step >= kMost) {
+    fail(Fault::Usage, fmt::format("-k {}: a range has at most {} numbers", clusters, kMost));
+  }
+  std::vector<std::int64_t> counts;
   for (std::int64_t count = numbers[0]; count <= numbers[1]; count += step) counts.push_back(count);
   return counts;
 }

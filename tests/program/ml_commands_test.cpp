@@ -483,6 +483,27 @@ TEST_F(MlCommands, StatsCountsWhatIsMissing) {
   EXPECT_TRUE(has(text, "101 rows of 3 columns, 91 of them complete,")) << text;
 }
 
+TEST_F(MlCommands, RefuseWeightsAndPenaltiesThatMeanNothing) {
+  folder_.write("table.csv", "a,b,y,none,below\n1,2,3,0,1\n2,1,4,0,1\n3,5,1,0,-1\n4,3,2,0,1\n");
+  const std::string table = *this / "table.csv", model = *this / "model";
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"kmeans", table, "-k", "2", "--columns", "a,b", "--weights", "none"}, "the weights of all rows are 0"},
+      {{"linreg", table, "--target", "y", "--columns", "a,b", "--weights", "below"}, "'below' is -1: weights of rows"},
+      {{"linreg", table, "--target", "y", "--columns", "a", "--weights", "below", "--memory", "1KiB"}, "'below' is -1"},
+      {{"linreg", table, "--target", "y", "--columns", "a,b", "--l2", "inf"}, "alpha = inf: it is a finite number"},
+      {{"lasso", table, "--target", "y", "--columns", "a,b", "--alpha", "inf"}, "alpha = inf: it is a finite number"},
+      {{"kmeans", table, "-k", "1:2000000000"}, "a range has at most 10000 numbers"},
+  };
+  for (const auto& [words, message] : cases) {
+    auto all = words;
+    all.insert(all.end(), {"-o", model});
+    const auto answer = run(all);
+    EXPECT_NE(answer.code, 0) << words.front();
+    EXPECT_TRUE(has(answer.errors, message)) << answer.errors;
+    EXPECT_FALSE(std::filesystem::exists(model));
+  }
+}
+
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");

@@ -1,6 +1,7 @@
 #include "lockstep/ml/check_option.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ void check_from_one_on(std::int64_t value, const char* name) {
 
 void check_from_zero_on(double value, const char* name) {
   if (!(value >= 0)) fail(Fault::Usage, fmt::format("{} = {}: it is from 0 on", name, value));
+  if (std::isinf(value)) fail(Fault::Usage, fmt::format("{} = {}: it is a finite number", name, value));
 }
 
 void check_one_of(const std::string& value, const char* name, const std::vector<std::string>& known) {

@@ -208,7 +208,9 @@ double accuracy(const Table& table, const Classes& classes, int threads,
                 right_and_all[1] += block.weight(row);
               }
             }});
-  return sums[0].item<double>() / sums[1].item<double>();
+  const double all = sums[1].item<double>();
+  if (!(all > 0)) fail(Fault::Data, "the weights of all rows to be scored are 0");
+  return sums[0].item<double>() / all;
 }
 
 }  // namespace lockstep::ml

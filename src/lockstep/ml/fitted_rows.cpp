@@ -43,7 +43,8 @@ void check(const std::vector<Facts>& facts, std::int64_t columns) {
     if (wide != columns) fail(Fault::Usage, fmt::format("{}queries of {} columns, and rows of {}", who, wide, columns));
     if (bad < 0) continue;
     fail(Fault::Data,
-         fmt::format("{}query {}, column {} is no finite number; clean the data", who, bad / columns, bad % columns));
+         fmt::format("{}query {}, column {} is no finite number; clean the data, or use --missing mean or drop", who,
+                     bad / columns, bad % columns));
   }
 }
 

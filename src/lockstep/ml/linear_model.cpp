@@ -66,7 +66,7 @@ ModelFile linear_file(const std::string& algorithm, const LinearModel& model, co
 }
 
 LinearModel linear_model_from(const ModelFile& file) {
-  LinearModel model{file["coef"], file["intercept"]};
+  LinearModel model{file.by_columns("coef"), file["intercept"]};
   if (model.coef.dim() != 2 || model.coef.scalar_type() != at::kDouble ||
       model.intercept.scalar_type() != at::kDouble ||
       model.intercept.sizes() != at::IntArrayRef({model.coef.size(0)})) {

@@ -20,6 +20,13 @@ const at::Tensor& ModelFile::operator[](const std::string& name) const {
   fail(Fault::Data, fmt::format("the model has no '{}', as one of {} has", name, algorithm));
 }
 
+const at::Tensor& ModelFile::by_columns(const std::string& name) const {
+  const at::Tensor& tensor = (*this)[name];
+  const auto named = static_cast<std::int64_t>(columns.size());
+  if (tensor.dim() > 0 && tensor.size(-1) == named) return tensor;
+  fail(Fault::Data, fmt::format("the model names {} columns, which are not those of its '{}'", named, name));
+}
+
 at::Tensor Predictor::predict_proba(const at::Tensor&) const {
   fail(Fault::Usage, "the model knows no probabilities: those are of classifiers");
 }

@@ -27,6 +27,8 @@ struct ModelFile {
 
   /// Fault::Data if there is none of that name.
   const at::Tensor& operator[](const std::string& name) const;
+  /// The same of one whose last dimension is the columns. Fault::Data if it has others.
+  const at::Tensor& by_columns(const std::string& name) const;
 };
 
 /// As a whole or not at all.

@@ -1,6 +1,7 @@
 #include "lockstep/ml/row_layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -233,6 +234,10 @@ void RowLayout::read(const data::Sample& sample, T* columns, double* targets, do
   read_parts(columns_, sample, columns);
   read_parts(targets_, sample, targets);
   read_parts(weights_, sample, weight);
+  if (!weights_.empty() && !(*weight >= 0 && std::isfinite(*weight))) {
+    fail(Fault::Data,
+         fmt::format("'{}' is {}: weights of rows are numbers from 0 on", weights_[0].field.name, *weight));
+  }
 }
 template void RowLayout::read(const data::Sample& sample, float* columns, double* targets, double* weight) const;
 template void RowLayout::read(const data::Sample& sample, double* columns, double* targets, double* weight) const;

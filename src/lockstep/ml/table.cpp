@@ -275,7 +275,9 @@ void check_values(const Table& table, const Bad& is_bad, bool targets_too, const
 }  // namespace
 
 void check_finite(const Table& table) {
-  check_values(table, [](auto value) { return !std::isfinite(value); }, true, "is no finite number; clean the data");
+  check_values(
+      table, [](auto value) { return !std::isfinite(value); }, true,
+      "is no finite number; clean the data, or use --missing mean or drop");
 }
 
 void check_not_negative(const Table& table) {

@@ -90,7 +90,7 @@ TEST(Table, NamesTheFirstValueThatIsNotFinite) {
   x[12'345][1] = std::numeric_limits<double>::quiet_NaN();
   with_table(4, {x, {}, {}, {"a", "b", "c"}}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { check_finite(table); }, Fault::Data),
-              "row 12345, 'b' is no finite number; clean the data");
+              "row 12345, 'b' is no finite number; clean the data, or use --missing mean or drop");
   });
   with_table(2, {blobs(100, 3, 2)}, [](const Table& table) { check_finite(table); });
 }

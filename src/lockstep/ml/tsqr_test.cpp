@@ -99,7 +99,7 @@ TEST(Tsqr, NamesWhatIsNotFinite) {
   x[9999][1] = std::numeric_limits<double>::quiet_NaN();
   with_table(2, {x}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { triangular_factor(table, 1); }, Fault::Data),
-              "row 9999, column 1 is no finite number; clean the data");
+              "row 9999, column 1 is no finite number; clean the data, or use --missing mean or drop");
   });
 }
 

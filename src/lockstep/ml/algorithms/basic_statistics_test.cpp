@@ -48,7 +48,7 @@ TEST(BasicStatistics, RefuseWhatMakesNoSense) {
   x[9000][2] = std::numeric_limits<double>::infinity();
   with_table(2, {x}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { BasicStatistics().fit(table); }, Fault::Data),
-              "row 9000, column 2 is no finite number; clean the data");
+              "row 9000, column 2 is no finite number; clean the data, or use --missing mean or drop");
   });
   BasicStatistics statistics;
   with_table(1, {blobs(50, 3, 2)}, [&](const Table& table) { statistics.fit(table); });

@@ -62,7 +62,7 @@ EmpiricalCovariance::EmpiricalCovariance(EmpiricalCovarianceOptions options) : o
 EmpiricalCovariance EmpiricalCovariance::from(const ModelFile& file) {
   EmpiricalCovariance result;
   result.covariance_ = file["covariance"];
-  result.location_ = file["location"];
+  result.location_ = file.by_columns("location");
   const std::int64_t columns = result.location_.numel();
   if (result.location_.dim() != 1 || result.covariance_.sizes() != at::IntArrayRef({columns, columns}) ||
       result.location_.scalar_type() != at::kDouble || result.covariance_.scalar_type() != at::kDouble) {

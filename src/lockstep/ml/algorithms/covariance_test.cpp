@@ -119,7 +119,7 @@ TEST(EmpiricalCovariance, RefusesWhatMakesNoSense) {
   x[9000][2] = std::numeric_limits<double>::quiet_NaN();
   with_table(2, {x}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { EmpiricalCovariance().fit(table); }, Fault::Data),
-              "row 9000, column 2 is no finite number; clean the data");
+              "row 9000, column 2 is no finite number; clean the data, or use --missing mean or drop");
   });
 }
 

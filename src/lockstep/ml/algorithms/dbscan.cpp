@@ -31,6 +31,7 @@ Numbers gathered(comm::Communicator& group, const Numbers& own) {
   Numbers all;
   for (const auto& bytes :
        group.gather_bytes({reinterpret_cast<const char*>(own.data()), own.size() * sizeof(std::int64_t)})) {
+    if (bytes.empty()) continue;
     const std::size_t before = all.size();
     all.resize(before + bytes.size() / sizeof(std::int64_t));
     std::memcpy(all.data() + before, bytes.data(), bytes.size());

@@ -153,7 +153,7 @@ TEST(DBSCAN, RefusesWhatMakesNoSense) {
   x[9000][1] = std::numeric_limits<double>::quiet_NaN();
   with_table(3, {x}, [&](const Table& table) {
     EXPECT_EQ(test::message_of([&] { DBSCAN().fit(table); }, Fault::Data),
-              "row 9000, column 1 is no finite number; clean the data");
+              "row 9000, column 1 is no finite number; clean the data, or use --missing mean or drop");
   });
 }
 

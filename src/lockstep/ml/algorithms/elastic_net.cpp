@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -98,7 +99,9 @@ std::vector<double> alpha_grid(const Gram& gram, std::int64_t columns, const Ela
   if (options.l1_ratio == 0) fail(Fault::Usage, "with l1_ratio = 0 no alpha makes all coefficients 0: give alphas");
   const Products products(gram, columns, options.fit_intercept);
   const at::Tensor pull = options.positive ? products.with_targets : products.with_targets.abs();
-  const double largest = pull.max().item<double>() / (gram.weight * options.l1_ratio);
+  // Where no column may pull, any penalty leaves nothing.
+  const double largest =
+      std::max(pull.max().item<double>(), std::numeric_limits<double>::min()) / (gram.weight * options.l1_ratio);
   std::vector<double> alphas;
   for (std::int64_t i = 0; i < n_alphas; ++i) {
     const double share = n_alphas == 1 ? 0 : static_cast<double>(i) / static_cast<double>(n_alphas - 1);

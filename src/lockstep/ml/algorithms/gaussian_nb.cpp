@@ -51,9 +51,9 @@ void GaussianNB::joint(const double* row, double* result) const {
 GaussianNB GaussianNB::from(const ModelFile& file) {
   GaussianNB result;
   result.classes_ = Classes::from(file);
-  result.moments_.mean = file["theta"];
+  result.moments_.mean = file.by_columns("theta");
   result.moments_.weight = file["class_count"];
-  result.var_ = file["var"];
+  result.var_ = file.by_columns("var");
   result.class_prior_ = file["class_prior"];
   check_tensors(result.classes_, {result.moments_.mean, result.var_}, {result.moments_.weight, result.class_prior_});
   result.prepare();

@@ -1,6 +1,7 @@
 #include "lockstep/ml/algorithms/kmeans.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -37,6 +38,9 @@ class Lloyd {
     for (iterations_ = 0; iterations_ < options_.max_iter && !stable;) {
       const ClusterTotals totals = rows_.sweep(centers_, /*with_inertia=*/false);
       if (!totals.finite()) check_finite(table_);
+      if (std::accumulate(totals.weights(), totals.weights() + clusters_, 0.0) == 0) {
+        fail(Fault::Data, "the weights of all rows are 0");
+      }
       fill_empty(totals);
       pass.shift = move(totals);
       pass.iteration = ++iterations_;
@@ -184,6 +188,7 @@ void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)
     const std::uint64_t seed = mix(options_.random_state, static_cast<std::uint64_t>(start));
     Lloyd lloyd(table, options_, begin(table, options_.n_clusters, seed, options_.threads));
     lloyd.run(tolerance, {.start = start, .starts = starts}, see);
+    if (!std::isfinite(lloyd.inertia())) fail(Fault::Data, "squares of the values are too large; scale the columns");
     if (!(lloyd.inertia() < inertia_)) continue;
     inertia_ = lloyd.inertia();
     centers_ = lloyd.centers();

@@ -20,7 +20,7 @@ constexpr const char kName[] = "kmeans";
 
 KMeansModel KMeansModel::from(const ModelFile& file) {
   KMeansModel result;
-  result.centers_ = file["cluster_centers"];
+  result.centers_ = file.by_columns("cluster_centers");
   if (result.centers_.dim() != 2 || result.centers_.scalar_type() != at::kDouble) {
     fail(Fault::Data, "the model's cluster_centers are no matrix of float64");
   }

@@ -151,7 +151,7 @@ TEST(KMeans, RefusesWhatMakesNoSense) {
   for (const char* init : {"k-means++", "random", "k-means||"}) {
     with_table(3, {x}, [&](const Table& table) {
       EXPECT_EQ(test::message_of([&] { KMeans({.n_clusters = 3, .init = init}).fit(table); }, Fault::Data),
-                "row 9000, column 1 is no finite number; clean the data");
+                "row 9000, column 1 is no finite number; clean the data, or use --missing mean or drop");
     });
   }
 }

@@ -282,7 +282,7 @@ TEST(LogisticRegression, RefusesWhatMakesNoSense) {
   with_table(2, {x, labels}, [](const Table& table) {
     for (const char* solver : {"newton-cholesky", "lbfgs"}) {
       EXPECT_EQ(test::message_of([&] { LogisticRegression({.solver = solver}).fit(table); }, Fault::Data),
-                "row 8900, column 1 is no finite number; clean the data");
+                "row 8900, column 1 is no finite number; clean the data, or use --missing mean or drop");
     }
   });
 }

@@ -183,7 +183,7 @@ TEST(MiniBatchKMeans, RefusesWhatMakesNoSense) {
     with_table(3, {x}, [&](const Table& table) {
       MiniBatchKMeans kmeans({.n_clusters = 3});
       EXPECT_EQ(test::message_of([&] { partial ? kmeans.partial_fit(table) : kmeans.fit(table); }, Fault::Data),
-                "row 9000, column 1 is no finite number; clean the data");
+                "row 9000, column 1 is no finite number; clean the data, or use --missing mean or drop");
     });
   }
 }

@@ -48,9 +48,9 @@ void MultinomialNB::joint(const double* row, double* result) const {
 MultinomialNB MultinomialNB::from(const ModelFile& file) {
   MultinomialNB result;
   result.classes_ = Classes::from(file);
-  result.moments_.sum = file["feature_count"];
+  result.moments_.sum = file.by_columns("feature_count");
   result.moments_.weight = file["class_count"];
-  result.feature_log_prob_ = file["feature_log_prob"];
+  result.feature_log_prob_ = file.by_columns("feature_log_prob");
   result.class_log_prior_ = file["class_log_prior"];
   check_tensors(result.classes_, {result.moments_.sum, result.feature_log_prob_},
                 {result.moments_.weight, result.class_log_prior_});

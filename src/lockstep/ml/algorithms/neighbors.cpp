@@ -42,7 +42,7 @@ Neighbors NearestNeighbors::kneighbors(const at::Tensor& x) const {
 }
 
 void NearestNeighbors::read(const ModelFile& file) {
-  const at::Tensor &x = file["x"], &targets = file["targets"];
+  const at::Tensor &x = file.by_columns("x"), &targets = file["targets"];
   const bool real = x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble;
   if (x.dim() != 2 || !real || targets.dim() != 2 || targets.scalar_type() != at::kDouble ||
       targets.size(0) != x.size(0) || x.size(0) < options_.n_neighbors) {
@@ -82,6 +82,13 @@ KNeighborsClassifier KNeighborsClassifier::from(const ModelFile& file) {
   KNeighborsClassifier result(options_of(file));
   result.read(file);
   result.classes_ = Classes::from(file);
+  const at::Tensor& targets = file["targets"];
+  const ClassNumbers number_of(result.classes_.values());
+  for (std::int64_t i = 0; i < targets.numel(); ++i) {
+    const double value = targets.const_data_ptr<double>()[i];
+    if (number_of(value) < 0)
+      fail(Fault::Data, fmt::format("the model's row {} is of class {}, which it has not", i, value));
+  }
   return result;
 }
 

@@ -192,12 +192,13 @@ TEST(NearestNeighbors, RefuseWhatMakesNoSense) {
               "rank 2: queries of 4 columns, and rows of 3");
     auto queries = at::zeros({5, 3}, at::kDouble);
     if (last) queries[4][1] = std::numeric_limits<double>::infinity();
-    EXPECT_EQ(message(queries, Fault::Data), "rank 2: query 4, column 1 is no finite number; clean the data");
+    EXPECT_EQ(message(queries, Fault::Data),
+              "rank 2: query 4, column 1 is no finite number; clean the data, or use --missing mean or drop");
   });
   x[70][2] = std::numeric_limits<double>::quiet_NaN();
   with_shared_table(2, {x}, [&](const auto& table) {
     EXPECT_EQ(test::message_of([&] { NearestNeighbors().fit(table); }, Fault::Data),
-              "row 70, column 2 is no finite number; clean the data");
+              "row 70, column 2 is no finite number; clean the data, or use --missing mean or drop");
   });
 }
 

@@ -135,11 +135,11 @@ PCA::PCA(PCAOptions options) : options_(std::move(options)) {
 
 PCA PCA::from(const ModelFile& file) {
   PCA result;
-  result.components_ = file["components"];
+  result.components_ = file.by_columns("components");
   result.explained_ = file["explained_variance"];
   result.ratio_ = file["explained_variance_ratio"];
   result.singular_values_ = file["singular_values"];
-  result.mean_ = file["mean"];
+  result.mean_ = file.by_columns("mean");
   const auto fits = [](const at::Tensor& tensor, at::IntArrayRef sizes) {
     return tensor.scalar_type() == at::kDouble && tensor.sizes() == sizes;
   };

@@ -183,7 +183,7 @@ TEST(PCA, RefusesWhatMakesNoSense) {
   with_table(2, {x}, [](const Table& table) {
     for (const char* solver : {"covariance_eigh", "full", "randomized"}) {
       EXPECT_EQ(test::message_of([&] { PCA({.n_components = 1, .svd_solver = solver}).fit(table); }, Fault::Data),
-                "row 9000, column 2 is no finite number; clean the data");
+                "row 9000, column 2 is no finite number; clean the data, or use --missing mean or drop");
     }
   });
 }

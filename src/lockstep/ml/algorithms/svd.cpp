@@ -24,7 +24,7 @@ constexpr const char kTruncated[] = "truncated-svd";
 constexpr const char kFull[] = "svd";
 
 SingularValues singular_values_of(const ModelFile& file, const char* vectors) {
-  SingularValues result{file["singular_values"], file[vectors]};
+  SingularValues result{file["singular_values"], file.by_columns(vectors)};
   if (result.vectors.dim() != 2 || result.vectors.scalar_type() != at::kDouble ||
       result.values.scalar_type() != at::kDouble ||
       result.values.sizes() != at::IntArrayRef({result.vectors.size(0)})) {

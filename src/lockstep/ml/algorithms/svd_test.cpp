@@ -111,7 +111,7 @@ TEST(SVD, RefusesWhatMakesNoSense) {
   auto x = sample(10'000, 3);
   x[9000][2] = std::numeric_limits<double>::infinity();
   with_table(2, {x}, [](const Table& table) {
-    const char* message = "row 9000, column 2 is no finite number; clean the data";
+    const char* message = "row 9000, column 2 is no finite number; clean the data, or use --missing mean or drop";
     EXPECT_EQ(test::message_of([&] { TruncatedSVD().fit(table); }, Fault::Data), message);
     EXPECT_EQ(test::message_of([&] { SVD().fit(table); }, Fault::Data), message);
   });
