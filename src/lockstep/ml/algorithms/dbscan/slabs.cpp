@@ -80,7 +80,7 @@ void each_row(const Table& table, const Visit& visit) {
 
 }  // namespace
 
-Slabs::Slabs(const Table& table, std::int64_t column, double eps) : table_(table), eps_(eps) {
+Slabs::Slabs(const Table& table, std::int64_t column, double eps) : table_(table) {
   Communicator& group = table.group();
   const auto ranks = static_cast<std::size_t>(group.size());
   const std::int64_t columns = table.columns();
@@ -118,7 +118,7 @@ Slabs::Slabs(const Table& table, std::int64_t column, double eps) : table_(table
 
   // Copies to slabs that are near enough.
   copied_.resize(ranks);
-  const double most = eps * (1 + 1e-9);  // what rounding may take for near
+  const double most = farthest_in_column(eps);
   const int own = group.rank();
   for (std::int64_t point = 0; point < points_.own; ++point) {
     const double value = points_.at(point)[column];

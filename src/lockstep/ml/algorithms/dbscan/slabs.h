@@ -32,7 +32,6 @@ class Slabs {
   void choose_edges(const std::vector<double>& values);
 
   const Table& table_;
-  double eps_;
   std::vector<double> edges_;                       // between slabs
   std::vector<std::vector<std::int64_t>> sent_;     // by rank: rows of the table that went there
   std::vector<std::vector<std::int64_t>> copied_;   // by rank: own points of which it has copies

@@ -26,6 +26,9 @@ struct Points {
   }
 };
 
+/// How far apart the values of near points in one column may be, with what rounding may take for near.
+constexpr double farthest_in_column(double eps) noexcept { return eps * (1 + 1e-9); }
+
 struct Reach {
   double eps;
   double min_samples;

@@ -36,7 +36,7 @@ class Sorted {
 
   /// Places whose values are not farther than `eps` below `low` or above `high`.
   std::pair<std::int64_t, std::int64_t> within(double low, double high, double eps) const {
-    const double most = eps * (1 + 1e-9);  // what rounding may take for near
+    const double most = farthest_in_column(eps);
     const auto first = [&](const auto& before) {
       std::int64_t begin = 0, end = count();
       while (begin < end) {
