@@ -45,7 +45,7 @@ void run(const Options& options, comm::Communicator& world) {
   covariance.fit(*table);
   const double seconds = watch.seconds();
   if (world.rank() != 0) return;
-  write_output(options.ml.output, covariance.file(*table), *table);
+  write_output(options.ml.output, covariance.file(*table));
   if (!options.ml.json) return print(*table, covariance, seconds, options.ml.output);
   const nlohmann::json report = {{"algorithm", "covariance"},
                                  {"rows", table->rows()},
@@ -74,7 +74,7 @@ void add_covariance(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
     (void)ml::EmpiricalCovariance(options->covariance);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

@@ -15,7 +15,7 @@ void CvOptions::add_to(CLI::App& command) {
       command.add_option("--cv", folds, "Folds, each left out once, by which the best of several values is chosen")
           ->check(whole_from(2));
   auto* shuffled = command.add_flag("--shuffle", shuffle, "Rows are dealt to folds by chance")->needs(cv);
-  command.add_option("--seed", seed, "Of that chance")->needs(shuffled)->capture_default_str();
+  command.add_option("--seed", seed, "Of that chance")->check(whole_from(0))->needs(shuffled)->capture_default_str();
 }
 
 void CvOptions::check(const std::vector<double>& values, const char* option) const {

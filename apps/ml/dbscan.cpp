@@ -82,7 +82,8 @@ void add_dbscan(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for the labels: .csv, .npy, …");
   command->callback([options, words] {
     (void)ml::DBSCAN(options->dbscan);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    check_names_format(options->ml.output);
+    on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

@@ -62,7 +62,7 @@ void run(const Options& options, comm::Communicator& world) {
   const double seconds = watch.seconds();
   const double score = net.score(*table);
   if (world.rank() != 0) return;
-  write_output(options.ml.output, net.file(*table), *table);
+  write_output(options.ml.output, net.file(*table));
   if (options.ml.json) {
     nlohmann::json report = {{"algorithm", options.command},
                              {"rows", table->rows()},
@@ -112,7 +112,7 @@ CLI::App* add_net(CLI::App& app, const std::vector<std::string>& words, const st
     for (const double alpha : options->alphas) (void)ml::ElasticNet({.alpha = alpha});
     (void)ml::ElasticNet(options->net);
     options->cv.check(options->alphas, "--alpha");
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
   return command;
 }

@@ -36,7 +36,7 @@ void cluster_rows(const KMeansCommand& command, comm::Communicator& world) {
       fit_kmeans(own, *table, world.rank() == 0 && !own.ml.json ? Tells::Always : Tells::Nothing);
   if (world.rank() != 0) return;
   const double seconds = watch.seconds();
-  write_output(own.ml.output, model, *table);
+  write_output(own.ml.output, model);
   report_kmeans(own, model, *table, seconds);
 }
 
@@ -55,7 +55,6 @@ void check_range(const KMeansCommand& command) {
     fail(Fault::Usage, fmt::format("-k {}: an elbow needs at least three numbers of clusters", command.clusters));
   if (!command.centers.empty()) fail(Fault::Usage, "--centers begin one number of clusters: leave the range of -k out");
   if (!command.image.empty()) fail(Fault::Usage, "--image paints with one number of colours: give one, -k 16");
-  if (!command.plot.empty()) check_can_write(command.plot);
 }
 
 void check(KMeansCommand& options) {
@@ -65,7 +64,6 @@ void check(KMeansCommand& options) {
   if (!options.image.empty() && !options.ml.output.ends_with(".png")) {
     fail(Fault::Usage, "the picture is written as PNG: name its file by -o quantised.png");
   }
-  if (!options.palette.empty()) check_can_write(options.palette);
   check_range(options);
   options.kmeans.n_clusters = options.cluster_counts().front();
   (void)ml::KMeans(options.by_passes());
@@ -80,9 +78,10 @@ void add_kmeans(CLI::App& app, const std::vector<std::string>& words) {
   command->footer(kExamples);
   auto& kmeans = options->kmeans;
   options->ml.add_to(*command, /*needs_source=*/false);
-  command->add_option(
-      "-k,--n-clusters", options->clusters,
-      "Number of clusters, by default 8; 2:20 or 2:20:2 fits all of a range, of which -o has the elbow");
+  command
+      ->add_option("-k,--n-clusters", options->clusters,
+                   "Number of clusters, by default 8; 2:20 or 2:20:2 fits all of a range, of which -o has the elbow")
+      ->check([](const std::string& text) { return std::string(text.empty() ? "takes a number" : ""); });
   command->add_option("--plot", options->plot, "Draw the inertia over a range of -k into this SVG file");
   auto* init = command->add_option("--init", kmeans.init, "Where it begins");
   init->transform(CLI::Transformer({{"plusplus", "k-means++"}, {"parallel", "k-means||"}}))->capture_default_str();
@@ -97,7 +96,7 @@ void add_kmeans(CLI::App& app, const std::vector<std::string>& words) {
       ->check(whole_from(1));
   command->add_option("--tol", options->tol,
                       "Ends when centroids move less, in variances of the data; by default 1e-4, by batches 0");
-  command->add_option("--seed", kmeans.random_state, "Of chance")->capture_default_str();
+  command->add_option("--seed", kmeans.random_state, "Of chance")->check(whole_from(0))->capture_default_str();
   command->add_option("--empty", kmeans.empty, "Centroids without rows: farthest, keep or error")
       ->capture_default_str();
   auto* by_batches = command
@@ -118,11 +117,16 @@ void add_kmeans(CLI::App& app, const std::vector<std::string>& words) {
       ->capture_default_str()
       ->needs(by_batches);
   auto* image = command->add_option("--image", options->image, "A JPEG or PNG, whose colours are clustered");
+  for (const char* of_tables : {"--columns", "--exclude", "--weights", "--onehot", "--ordinal", "--missing", "--scale",
+                                "--memory", "--type", "--format", "--separator", "--no-header"}) {
+    image->excludes(command->get_option(of_tables));
+  }
   command->add_option("--palette", options->palette, "Draw those colours into this SVG file")->needs(image);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors) or the picture (.png)");
   command->callback([options, words] {
     check(*options);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    on_ml_ranks(options->ml, words, {options->ml.output, options->plot, options->palette},
+                [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

@@ -46,9 +46,7 @@ at::Tensor of_model(const std::string& path, const ml::Table& table) {
 
 at::Tensor of_rows(const std::string& path, const ml::Table& table) {
   const ml::Preparation* like = table.preparation().get();
-  ml::ColumnChoice choice{
-      .columns = ml::fields_of(table.names(), like != nullptr ? like->categories : ml::Categories()),
-      .type = "float64"};
+  ml::ColumnChoice choice{.columns = like != nullptr ? like->fields : table.names(), .type = "float64"};
   const auto dataset = data::open(path);
   const auto& schema = dataset->schema();
   const bool has_all = std::all_of(choice.columns.begin(), choice.columns.end(), [&](const std::string& name) {
@@ -60,7 +58,7 @@ at::Tensor of_rows(const std::string& path, const ml::Table& table) {
   } else if (!has_all) {
     choice.columns.clear();
   }
-  check_columns(path, ml::RowLayout(schema, choice, like != nullptr ? like->categories : ml::Categories()).columns(),
+  check_columns(path, ml::RowLayout(*dataset, choice, like != nullptr ? like->categories : ml::Categories()).columns(),
                 table);
   const auto centers =
       ml::read_table(table.group(), path, {}, {.choice = choice, .like = like, .threads = at::get_num_threads()});

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -66,13 +67,17 @@ class Teller {
 
 std::vector<std::int64_t> KMeansCommand::cluster_counts() const {
   if (clusters.empty()) return {kmeans.n_clusters};
+  const auto parts = split(clusters, ':');
+  const auto refuse_range = [&] {
+    fail(Fault::Usage, fmt::format("-k {}: a range is -k 2:20, or -k 2:20:2 for every second number", clusters));
+  };
+  if (parts.size() > 3 || std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); }))
+    refuse_range();
   std::vector<std::int64_t> numbers;
-  for (const std::string& part : split(clusters, ':'))
+  for (const std::string& part : parts)
     numbers.push_back(parse_integer("-k", part, 1, std::numeric_limits<std::int32_t>::max()));
   if (numbers.size() == 1) return numbers;
-  if (numbers.size() > 3 || numbers[1] < numbers[0]) {
-    fail(Fault::Usage, fmt::format("-k {}: a range is -k 2:20, or -k 2:20:2 for every second number", clusters));
-  }
+  if (numbers[1] < numbers[0]) refuse_range();
   constexpr std::int64_t kMost = 10'000;
   const std::int64_t step = numbers.size() == 3 ? numbers[2] : 1;
   if ((numbers[1] - numbers[0]) / step >= kMost) {
@@ -123,7 +128,7 @@ ml::ModelFile fit_kmeans(const KMeansCommand& command, const ml::Table& table, T
 void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, const ml::Table& table, double seconds) {
   const auto kmeans = ml::KMeansModel::from(model);
   const std::int64_t clusters = kmeans.cluster_centers().size(0);
-  const auto batches = model.parameters.value("n_steps", std::int64_t{0});
+  const auto batches = model.parameter("n_steps", std::int64_t{0});
   if (command.ml.json) {
     nlohmann::json json = {{"algorithm", "kmeans"},         {"rows", table.rows()}, {"columns", table.columns()},
                            {"ranks", table.group().size()}, {"clusters", clusters}, {"inertia", kmeans.inertia()},

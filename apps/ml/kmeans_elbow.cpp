@@ -113,7 +113,7 @@ void fit_range(const KMeansCommand& command, comm::Communicator& world) {
   }
   if (!leads) return;
   const Fitted& elbow = fits[elbow_of(fits)];
-  write_output(command.ml.output, elbow.model, *table);
+  write_output(command.ml.output, elbow.model);
   if (!command.plot.empty()) write_whole(command.plot, chart_of(fits, elbow));
   command.ml.json ? print_json(command, *table, fits, elbow) : print_end(command, *table, fits, elbow);
 }

@@ -47,7 +47,7 @@ std::unique_ptr<ml::Table> read_queries(const Options& options, const ml::Table&
   const auto dataset = data::open(options.query, options.ml.from.open);
   const auto& schema = dataset->schema();
   const ml::Preparation& preparation = *table.preparation();
-  ml::ColumnChoice choice{.columns = ml::fields_of(table.names(), preparation.categories),
+  ml::ColumnChoice choice{.columns = preparation.fields,
                           .type = table.type() == at::kFloat ? "float32" : "float64",
                           .onehot = preparation.onehot,
                           .ordinal = preparation.ordinal};
@@ -122,12 +122,13 @@ void run(const Options& options, comm::Communicator& world) {
     write_values(options.ml.output, table->target_names(),
                  options.regression ? std::vector<std::string>() : table->value_names(), said.values);
   }
-  write_output(options.model, model, *table);
+  write_output(options.model, model);
   report(options, *table, queries.get(), said, seconds);
 }
 
 void check(const Options& options) {
   (void)ml::NearestNeighbors(options.neighbors);
+  check_names_format(options.ml.output);
   if (options.query.empty() != options.ml.output.empty()) {
     fail(Fault::Usage, options.query.empty() ? "-o is for what is said of a second data set; name one, or --model alone"
                                              : "name a file for what is said of the rows by -o said.csv");
@@ -164,7 +165,7 @@ void add_knn(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …");
   command->callback([options, words] {
     check(*options);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) {
+    on_ml_ranks(options->ml, words, {options->ml.output, options->model}, [&](comm::Communicator& world) {
       options->regression ? run<ml::KNeighborsRegressor>(*options, world)
                           : run<ml::KNeighborsClassifier>(*options, world);
     });

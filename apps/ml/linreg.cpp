@@ -82,7 +82,7 @@ void run(const Options& options, comm::Communicator& world) {
   const double seconds = watch.seconds();
   const double score = regression.score(*table);
   if (world.rank() != 0) return;
-  write_output(options.ml.output, regression.file(*table), *table);
+  write_output(options.ml.output, regression.file(*table));
   if (options.ml.json) {
     auto report = report_of(options, *table, regression, of_best.alpha, score, seconds);
     if (chosen) report["cv"] = chosen->json();
@@ -119,7 +119,7 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
       (void)ml::LinearRegression({.alpha = alpha, .solver = options->regression.solver});
     }
     options->cv.check(options->alphas, "--l2");
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

@@ -104,7 +104,7 @@ void run(const Options& options, comm::Communicator& world) {
   const double seconds = watch.seconds();
   const double score = regression.score(*table);
   if (world.rank() != 0) return;
-  write_output(options.ml.output, regression.file(*table), *table);
+  write_output(options.ml.output, regression.file(*table));
   if (options.ml.json) {
     auto report = report_of(options, *table, regression, of_best.C, score, seconds);
     if (chosen) report["cv"] = chosen->json();
@@ -146,7 +146,7 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
     for (const double C : options->Cs) (void)ml::LogisticRegression({.C = C});
     (void)ml::LogisticRegression(options->regression);
     options->cv.check(options->Cs, "-C");
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

@@ -7,11 +7,23 @@
 #include "lockstep/comm/runtime.h"
 #include "lockstep/comm/world.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
 #include "train/mpirun_child.h"
 
 namespace lockstep::apps {
+namespace {
+
+/// 0: the user did not say.
+std::int64_t memory_bytes(const MlOptions& options) {
+  if (options.memory.empty()) return 0;
+  const auto bytes = parse_bytes(options.memory);
+  if (bytes <= 0) fail(Fault::Usage, fmt::format("--memory {}: it takes at least a byte", options.memory));
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace
 
 void MlOptions::add_to(CLI::App& command, bool needs_source) {
   from.add_to(command);
@@ -45,12 +57,17 @@ void MlOptions::add_to(CLI::App& command, bool needs_source) {
   command.add_flag("--json", json, "Print the result as JSON");
 }
 
-void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words,
+void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words, const std::vector<std::string>& files,
                  const std::function<void(comm::Communicator& world)>& body) {
   const bool a_rank = comm::detect_world() != "self";
   if (a_rank || (options.launch.hosts.empty() && options.launch.ranks.value_or(1) == 1)) {
     if (!a_rank && options.launch.threads) at::set_num_threads(*options.launch.threads);
-    end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) { body(runtime.world()); }));
+    end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
+      for (const auto& file : files) {
+        if (!file.empty() && runtime.world().rank() == 0) check_can_write(file);
+      }
+      body(runtime.world());
+    }));
     return;
   }
   auto launch = options.launch;
@@ -60,10 +77,8 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
   end_with(launch.hosts.empty() ? comm::launch(launch) : launch_on_hosts(launch));
 }
 
-void write_output(const std::string& path, ml::ModelFile model, const ml::Table& table) {
-  if (path.empty()) return;
-  if (table.preparation() != nullptr) model.preparation = *table.preparation();
-  ml::write_model(path, model);
+void write_output(const std::string& path, const ml::ModelFile& model) {
+  if (!path.empty()) ml::write_model(path, model);
 }
 
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world) {
@@ -71,7 +86,7 @@ std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communica
                         {.choice = options.choice,
                          .preparation = options.preparation,
                          .threads = at::get_num_threads(),
-                         .memory_bytes = options.memory.empty() ? 0 : parse_bytes(options.memory)});
+                         .memory_bytes = memory_bytes(options)});
 }
 
 }  // namespace lockstep::apps

@@ -32,12 +32,13 @@ struct MlOptions {
 
 /// `words` are those of the whole command line. Runs `body` on the ranks that the options ask for: this very program is
 /// started once for each. Ends the program with their exit code. Under `lockstep launch`, mpirun or srun it is a rank
-/// already.
-void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words,
+/// already. Fault::Usage before the body if rank 0 could not write one of the `files`; those not named by the user are
+/// empty.
+void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words, const std::vector<std::string>& files,
                  const std::function<void(comm::Communicator& world)>& body);
 
-/// Into the file that the user named, if any, with what was done to the columns of the table it was fitted to.
-void write_output(const std::string& path, ml::ModelFile model, const ml::Table& table);
+/// Into the file that the user named, if any.
+void write_output(const std::string& path, const ml::ModelFile& model);
 
 /// The table of the source, on all cores of the rank.
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world);

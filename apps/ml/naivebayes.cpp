@@ -39,7 +39,7 @@ void run(const Options& options, Bayes bayes, comm::Communicator& world) {
   const double seconds = watch.seconds();
   const double score = bayes.score(*table);
   if (world.rank() != 0) return;
-  write_output(options.ml.output, bayes.file(*table), *table);
+  write_output(options.ml.output, bayes.file(*table));
   if (options.ml.json) {
     const double* counts = bayes.class_count().template const_data_ptr<double>();
     const nlohmann::json report = {{"algorithm", "naivebayes"},
@@ -88,7 +88,7 @@ void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
     options->gaussian.priors = options->multinomial.class_prior = options->priors;
     const ml::GaussianNB gaussian(options->gaussian);
     const ml::MultinomialNB multinomial(options->multinomial);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) {
+    on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) {
       options->kind == "gaussian" ? run(*options, gaussian, world) : run(*options, multinomial, world);
     });
   });

@@ -102,7 +102,7 @@ void run(const Options& options, comm::Communicator& world) {
   pca.fit(*table);
   const double seconds = watch.seconds();
   if (world.rank() != 0) return;
-  write_output(options.ml.output, pca.file(*table), *table);
+  write_output(options.ml.output, pca.file(*table));
   if (!options.plot.empty()) write_whole(options.plot, chart_of(Shares(pca)));
   options.ml.json ? print_json(options, *table, pca, seconds) : print(options, *table, pca, seconds);
 }
@@ -123,13 +123,15 @@ void add_pca(CLI::App& app, const std::vector<std::string>& words) {
       ->check(whole_from(0));
   command->add_option("--oversamples", pca.n_oversamples, "Vectors of randomized beside the components")
       ->capture_default_str();
-  command->add_option("--seed", pca.random_state, "Of chance, in randomized")->capture_default_str();
+  command->add_option("--seed", pca.random_state, "Of chance, in randomized")
+      ->check(whole_from(0))
+      ->capture_default_str();
   command->add_option("--plot", options->plot, "Draw the explained variance into this SVG file");
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
     (void)ml::PCA(options->pca);
-    if (!options->plot.empty()) check_can_write(options->plot);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    on_ml_ranks(options->ml, words, {options->ml.output, options->plot},
+                [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "data/source_options.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/file.h"
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/read_table.h"
 #include "ml/write_values.h"
@@ -33,20 +34,21 @@ void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std:
   const at::Tensor bad = x.isfinite().logical_not().nonzero();
   if (bad.size(0) == 0) return;
   const auto* first = bad.const_data_ptr<std::int64_t>();
-  fail(Fault::Data,
-       fmt::format("row {}, '{}' is no finite number; a model that was fitted with --missing mean fills it in",
-                   first[0], names[static_cast<std::size_t>(first[1])]));
+  const bool missing = x[first[0]][first[1]].isnan().item<bool>();
+  fail(Fault::Data, fmt::format("row {}, '{}' is {}", first[0], names[static_cast<std::size_t>(first[1])],
+                                missing ? "missing; a model that was fitted with --missing mean fills it in"
+                                        : "infinite, and so no number that a model could take"));
 }
 
 void run(const Options& options) {
+  check_names_format(options.output);
+  if (!options.output.empty()) check_can_write(options.output);
   const auto model = ml::read_model(options.model);
   const auto predictor = ml::PredictorRegistry::instance().at("algorithm", model.algorithm)(model);
   const auto dataset = data::open(options.from.source, options.from.open);
   const auto& preparation = model.preparation;
-  const ml::RowLayout layout(dataset->schema(),
-                             {.columns = ml::fields_of(model.columns, preparation.categories),
-                              .onehot = preparation.onehot,
-                              .ordinal = preparation.ordinal},
+  const ml::RowLayout layout(*dataset,
+                             {.columns = model.fields(), .onehot = preparation.onehot, .ordinal = preparation.ordinal},
                              preparation.categories);
   if (layout.names() != model.columns) {
     fail(Fault::Usage, fmt::format("{} has {} columns, and the model was fitted to {}", options.from.source,
@@ -61,6 +63,7 @@ void run(const Options& options) {
     fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));
   }
   write_values(options.output, names, value_names, values);
+  if (options.output.empty()) return;
   fmt::print("{}: {} of {} rows\n", options.output, fmt::join(names, ", "), with_commas(dataset->size()));
 }
 
@@ -71,11 +74,12 @@ void add_predict(CLI::App& app) {
   auto* command = app.add_subcommand("predict", "What a fitted model says of other rows");
   command->footer(
       "Examples:\n"
+      "  lockstep predict model.safetensors new.csv                         printed, a line for each row\n"
       "  lockstep predict model.safetensors new.csv -o labels.csv\n"
       "  lockstep predict model.safetensors new.csv --proba -o probabilities.csv     of a classifier");
   command->add_option("model", options->model, "File that 'lockstep kmeans' or its like wrote")->required();
   options->from.add_to(*command);
-  command->add_option("-o,--output", options->output, "File for it: .csv, .npy, …")->required();
+  command->add_option("-o,--output", options->output, "File for it: .csv, .npy, …; by default printed as CSV");
   command->add_flag("--proba", options->proba, "The probability of each class instead of the class");
   command->callback([options] { run(*options); });
 }

@@ -31,7 +31,8 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep stats 'part-*.csv' -n 4                 a line for each column, on four ranks
   lockstep stats data.npy --quantiles 0.01,0.5,0.99 --json
   lockstep stats data.npy --gram products.npz      sums of products, for programs of one's own
-Missing values are counted and left out; correlations are of rows in which nothing is missing. The numbers have the
+Missing values are counted and left out; correlations are of rows in which nothing is missing. Weights count for all
+but quantiles. The numbers have the
 same bits on any number of ranks and threads.)";
 
 struct Options {
@@ -150,8 +151,8 @@ void add_stats(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--ddof", options->ddof, "Of the std: 1 as pandas, 0 as numpy")->capture_default_str();
   command->add_option("--gram", options->gram, "File for sums of products: .npz, .h5 …");
   command->callback([options, words] {
-    if (!options->gram.empty()) check_can_write(options->gram);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    check_names_format(options->gram);
+    on_ml_ranks(options->ml, words, {options->gram}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

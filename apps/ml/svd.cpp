@@ -73,7 +73,7 @@ void run(const Options& options, comm::Communicator& world) {
   const Fitted fitted = fit(options, *table);
   const double seconds = watch.seconds();
   if (world.rank() != 0) return;
-  write_output(options.ml.output, fitted.model, *table);
+  write_output(options.ml.output, fitted.model);
   if (!options.ml.json) return print(options, *table, fitted, seconds);
   nlohmann::json report = {{"algorithm", fitted.model.algorithm},
                            {"rows", table->rows()},
@@ -102,12 +102,14 @@ void add_svd(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--oversamples", svd.n_oversamples, "Vectors of randomized beside the components")
       ->check(whole_from(1))
       ->capture_default_str();
-  command->add_option("--seed", svd.random_state, "Of chance, in randomized")->capture_default_str();
+  command->add_option("--seed", svd.random_state, "Of chance, in randomized")
+      ->check(whole_from(0))
+      ->capture_default_str();
   command->add_flag("--full", options->full, "All singular values and vectors")->excludes(components);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
     (void)ml::TruncatedSVD(options->svd);
-    on_ml_ranks(options->ml, words, [&](comm::Communicator& world) { run(*options, world); });
+    on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }
 

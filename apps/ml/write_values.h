@@ -14,11 +14,16 @@
 
 namespace lockstep::apps {
 
+/// Before hours of work: Fault::Usage if the name of a file for values does not say in which format; empty: there is
+/// none.
+void check_names_format(const std::string& path);
+
 /// Tensors are [rows] or [rows, …], with as many rows each; type and shape of a field are those of its tensor.
 void write_fields(const std::string& path, std::vector<std::pair<data::Field, at::Tensor>> fields);
 
 /// A field of each name, of `values` [rows] or [rows, names]; `value_names` are what the values 0, 1, … stand for, if
-/// they are labels.
+/// they are labels: CSV has them instead of the numbers. An array (.npy) has several names side by side. With an empty
+/// path: printed as CSV.
 void write_values(const std::string& path, const std::vector<std::string>& names,
                   const std::vector<std::string>& value_names, const at::Tensor& values);
 

@@ -143,6 +143,46 @@ TEST_F(MlCommands, PredictReadsTheModelsColumns) {
   EXPECT_FALSE(fs::exists(*this / "none.csv"));
 }
 
+TEST_F(MlCommands, PredictPrintsWhatClassesAreCalled) {
+  folder_.write("train.csv", "x[0],x[1],kind\n0,1,red\n1,0,red\n9,8,\"blue, dark\"\n8,9,\"blue, dark\"\n");
+  folder_.write("new.csv", "x[1],x[0]\n8,8\n0,0\n");
+  ASSERT_EQ(run({"logreg", *this / "train.csv", "--target", "kind", "-o", *this / "model"}).code, 0);
+  const auto printed = run({"predict", *this / "model", *this / "new.csv"});
+  ASSERT_EQ(printed.code, 0) << printed.errors;
+  EXPECT_EQ(printed.output, "kind\n\"blue, dark\"\nred\n");
+  ASSERT_EQ(run({"predict", *this / "model", *this / "new.csv", "-o", *this / "said.csv"}).code, 0);
+  EXPECT_EQ(read_whole(*this / "said.csv"), printed.output);
+  // An array has the probabilities of all classes side by side.
+  ASSERT_EQ(run({"predict", *this / "model", *this / "new.csv", "--proba", "-o", *this / "said.npy"}).code, 0);
+  const auto set = data::open(*this / "said.npy");
+  EXPECT_EQ(set->size(), 2);
+  EXPECT_EQ(set->schema().at(0).shape, std::vector<std::int64_t>{2});
+}
+
+TEST_F(MlCommands, PredictRefusesModelsThatWereChanged) {
+  folder_.write("train.csv", "x,kind\n0,red\n1,red\n9,blue\n8,blue\n");
+  const std::string model = *this / "model";
+  ASSERT_EQ(run({"knn", *this / "train.csv", "--target", "kind", "-k", "1", "--model", model}).code, 0);
+  const std::string whole = read_whole(model);
+  const std::pair<std::string, std::string> changes[] = {
+      {R"(\"n_neighbors\":1)", R"(\"n_neighbors\":\"1\")"},
+      {R"([\"x\"])", R"([\"x\",\"y\"])"},
+  };
+  const char* messages[] = {"'n_neighbors' cannot be what it says", "names 2 columns, which are not those of its 'x'"};
+  for (std::size_t i = 0; i < std::size(changes); ++i) {
+    const auto& [from, to] = changes[i];
+    std::string changed = whole;
+    ASSERT_NE(changed.find(from), std::string::npos) << changed.substr(0, 1000);
+    changed.replace(changed.find(from), from.size(), to);
+    // The header's length, in its first eight bytes.
+    changed[0] = static_cast<char>(static_cast<unsigned char>(changed[0]) + (to.size() - from.size()));
+    write_whole(*this / "changed", changed);
+    const auto answer = run({"predict", *this / "changed", *this / "train.csv"});
+    EXPECT_EQ(answer.code, 1);
+    EXPECT_TRUE(has(answer.errors, messages[i])) << answer.errors;
+  }
+}
+
 TEST_F(MlCommands, KmeansFindsTheColoursOfAPicture) {
   if (!data::has_decoder(data::Encoding::Png)) GTEST_SKIP() << "built without PNG";
   const data::ImageSize size{.height = 40, .width = 50, .channels = 3};
@@ -510,7 +550,7 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("wide.csv", "u,v,w\n1,2,3\n");
   folder_.write("one.csv", "a,b\n1,7\n3,7\n5,7\n");
   folder_.write("minus.csv", "a,b\n1,0\n-3,1\n5,0\n");
-  const std::string model = *this / "model";
+  const std::string model = *this / "model", labels = *this / "labels.csv", nowhere = *this / "none/model";
   const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
       {{"kmeans"}, "name a data set", 2},
       {{"kmeans", *this / "text.csv", "-n", "2", "-o", model}, "--exclude city", 2},
@@ -522,6 +562,12 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"kmeans", "--image", *this / "gap.csv", "-o", model}, "-o quantised.png", 2},
       {{"kmeans", *this / "one.csv", "-k", "0"}, "-k is '0', expected a whole number from 1", 2},
       {{"kmeans", *this / "one.csv", "-k", "5:2"}, "-k 5:2: a range is -k 2:20", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2:"}, "-k 2:: a range is -k 2:20", 2},
+      {{"kmeans", *this / "one.csv", "-k", ""}, "takes a number", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "--seed", "-1"}, "'-1' is not a whole number", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "--memory", "0", "-n", "2"}, "--memory 0: it takes at least a byte", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "-n", "2", "-o", nowhere}, "name a file in a folder that exists", 2},
+      {{"kmeans", "--image", *this / "one.png", "--columns", "a"}, "--columns excludes --image", 2},
       {{"kmeans", *this / "one.csv", "-k", "2:3"}, "needs at least three numbers of clusters", 2},
       {{"kmeans", *this / "one.csv", "-k", "1:4", "-n", "2", "-o", model}, "3 rows for 4 clusters", 2},
       {{"kmeans", *this / "one.csv", "-k", "2", "--plot", model}, "give a range, -k 2:20", 2},
@@ -537,12 +583,16 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
        "--init excludes --centers",
        2},
       {{"kmeans", *this / "one.csv", "-k", "1:3", "--centers", *this / "gap.csv"}, "leave the range of -k out", 2},
-      {{"dbscan", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
-      {{"dbscan", *this / "gap.csv", "--eps", "0"}, "eps = 0: it is above 0", 2},
-      {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a", "-k", "1", "-n", "2", "-o", model},
+      {{"dbscan", *this / "gap.csv", "-n", "2", "-o", labels}, "row 1, 'b' is no finite", 1},
+      {{"dbscan", *this / "gap.csv", "--eps", "0"}, "eps = 0: it is a finite number above 0", 2},
+      {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a", "-k", "1", "-n", "2", "-o", labels},
        "row 1, 'b' is no finite",
        1},
       {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a"}, "-o said.csv", 2},
+      {{"knn", *this / "one.csv", *this / "one.csv", "--target", "a", "-k", "1", "-o", labels, "--model", nowhere},
+       "name a file in a folder that exists",
+       2},
+      {{"dbscan", *this / "one.csv", "-o", model}, "format", 2},
       {{"knn", *this / "gap.csv", "--target", "a"}, "name a second data set", 2},
       {{"knn", *this / "gap.csv", "--target", "a", "--columns", "a", "-n", "2", "--model", model}, "of 3 rows", 2},
       {{"linreg", *this / "gap.csv"}, "--target is required", 2},
@@ -555,6 +605,7 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
        2},
       {{"linreg", *this / "one.csv", "--target", "b", "--l2", "1,2"}, "2 values of --l2: --cv 5 chooses", 2},
       {{"linreg", *this / "one.csv", "--target", "b", "--cv", "4", "-n", "2", "-o", model}, "4 folds of 3 rows", 2},
+      {{"linreg", *this / "one.csv", "--target", "b", "--cv", "2", "-n", "2", "-o", model}, "two rows in each fold", 2},
       {{"lasso", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"elasticnet", *this / "gap.csv", "--target", "a", "--l1-ratio", "2"}, "l1_ratio = 2: it is from 0 to 1", 2},
       {{"naivebayes", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
@@ -569,12 +620,12 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"pca", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
       {{"pca", *this / "gap.csv", "--solver", "fall"}, "unknown svd_solver 'fall'; did you mean 'full'?", 2},
       {{"stats", *this / "text.csv", "-n", "2"}, "--exclude city", 2},
-      {{"stats", *this / "gap.csv", "--quantiles", "50", "-n", "2", "--gram", model}, "quantile 50", 2},
+      {{"stats", *this / "gap.csv", "--quantiles", "50", "-n", "2", "--gram", *this / "gram.npz"}, "quantile 50", 2},
       {{"svd", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"svd", *this / "gap.csv", "--full", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"svd", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
       {{"svd", *this / "gap.csv", "--algorithm", "arpack"}, "it is \"randomized\" or \"exact\"", 2},
-      {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", model}, "gap.csv", 1},
+      {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", labels}, "gap.csv", 1},
   };
   for (const auto& [words, message, code] : cases) {
     const auto answer = run(words);
@@ -582,7 +633,7 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
     const auto first = answer.errors.find(message);
     EXPECT_NE(first, std::string::npos) << answer.errors;
     EXPECT_EQ(answer.errors.find(message, first + 1), std::string::npos) << answer.errors;
-    EXPECT_FALSE(fs::exists(model)) << message;
+    EXPECT_FALSE(fs::exists(model) || fs::exists(labels)) << message;
   }
 }
 

@@ -128,8 +128,8 @@ Classes Classes::from(const ModelFile& file) {
   }
   Classes result;
   result.values_.assign(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
-  result.value_names_ = file.parameters.value("class_names", result.value_names_);
-  result.target_ = file.parameters.value("target", "label");
+  result.value_names_ = file.parameter("class_names", result.value_names_);
+  result.target_ = file.parameter("target", std::string("label"));
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/testing.h"
@@ -146,9 +147,18 @@ TEST(CrossValidation, ChoosesTheBestMean) {
 TEST(CrossValidation, NeedsRowsOfEachFold) {
   auto weights = at::ones({90}, at::kDouble);
   weights.slice(0, 30, 60).zero_();
-  with_table(2, {blobs(90, 6, 1), blobs(90, 1, 1), weights}, [](const Table& table) {
+  with_table(2, {blobs(90, 6, 1), at::arange(90).remainder(2), weights}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { cross_validate_linear(table, deal_rows(table, 3), 1, ridge); }, Fault::Data),
               "the weights of all rows of fold 1 are 0; use fewer folds, or shuffle them");
+    const auto classify = [](const Table& train, const Table& test) {
+      LogisticRegression regression;
+      regression.fit(train);
+      return regression.score(test);
+    };
+    EXPECT_EQ(test::message_of([&] { cross_validate(table, deal_rows(table, 3), classify); }, Fault::Data),
+              "the weights of all rows to be scored are 0");
+    EXPECT_EQ(test::message_of([&] { cross_validate_linear(table, deal_rows(table, 46), 1, ridge); }),
+              "R² needs two rows in each fold: 90 rows are dealt to at most 45 folds");
   });
 }
 

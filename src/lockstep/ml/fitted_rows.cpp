@@ -242,7 +242,8 @@ class OfTable final : public FittedRows {
             .targets = gather_rows(*table_, targets_),
             .names = table_->names(),
             .target_names = table_->target_names(),
-            .value_names = table_->value_names()};
+            .value_names = table_->value_names(),
+            .preparation = table_->preparation()};
   }
   std::int64_t count() const override { return table_->rows(); }
 

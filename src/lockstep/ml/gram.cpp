@@ -84,6 +84,11 @@ void add_block(const Table& table, const Block& block, const GramShape& shape, c
 
 }  // namespace
 
+at::Tensor is_constant(const Gram& gram) {
+  constexpr double kRounding = 1e-14;
+  return gram.centred.diagonal().le(gram.weight * (gram.mean * kRounding).square());
+}
+
 Gram gram(const Table& table, int threads) {
   const GramShape shape{table.columns(), table.targets()};
   const FirstLook look = first_look(table);

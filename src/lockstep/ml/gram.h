@@ -20,6 +20,9 @@ struct Gram {
   at::Tensor centred;  // [columns + targets] squared: the sums of weight · (z - mean) · (z - mean)ᵀ
 };
 
+/// Of each column and target whether its values differ by rounding alone: bool [columns + targets].
+at::Tensor is_constant(const Gram& gram);
+
 /// How the first block's rows lie.
 struct FirstLook {
   at::Tensor

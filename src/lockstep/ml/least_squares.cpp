@@ -28,6 +28,8 @@
 namespace lockstep::ml {
 namespace {
 
+constexpr std::size_t kMostNames = 10;  // of columns in a warning
+
 /// A penalty is as a row more for each column: Q and R of the factor with those below it.
 std::tuple<at::Tensor, at::Tensor> penalised(const at::Tensor& factor, double alpha) {
   return at::linalg_qr(at::cat({factor, std::sqrt(alpha) * at::eye(factor.size(1), factor.options())}));
@@ -36,9 +38,17 @@ std::tuple<at::Tensor, at::Tensor> penalised(const at::Tensor& factor, double al
 }  // namespace
 
 void warn_of_undetermined(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 10;
   log().warn("{} are constant or depend on each other: of all coefficients that fit as well, those of the least norm",
-             list_some(names, kMost));
+             list_some(names, kMostNames));
+}
+
+void warn_of_constant(const Table& table, const Gram& gram) {
+  const at::Tensor constant = is_constant(gram).slice(0, 0, table.columns()).nonzero();
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < constant.numel(); ++i)
+    names.push_back(table.name_of(constant.const_data_ptr<std::int64_t>()[i]));
+  if (names.empty() || table.group().rank() != 0) return;
+  log().warn("{} {} constant: the coefficient is 0", list_some(names, kMostNames), names.size() == 1 ? "is" : "are");
 }
 
 NormalEquations::NormalEquations(const Gram& gram, std::int64_t columns, bool fit_intercept)
@@ -81,11 +91,8 @@ void NormalEquations::take(const Gram& gram, std::int64_t columns) {
   y_mean_ = gram.mean.slice(0, columns);
   products_ = gram.centred.slice(0, 0, columns).slice(1, 0, columns);
   with_targets_ = gram.centred.slice(0, 0, columns).slice(1, columns).contiguous();
-  // A column whose values differ by rounding alone is constant.
-  constexpr double kRounding = 1e-14;
-  const at::Tensor diagonal = products_.diagonal();
-  constant_ = diagonal.le(weight_ * (x_mean_.squeeze(1) * kRounding).square());
-  scale_ = at::where(constant_, at::zeros({}, at::kDouble), diagonal.rsqrt());
+  constant_ = is_constant(gram).slice(0, 0, columns);
+  scale_ = at::where(constant_, at::zeros({}, at::kDouble), products_.diagonal().rsqrt());
 }
 
 double NormalEquations::condition(double alpha) const {

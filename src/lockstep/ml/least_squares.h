@@ -19,6 +19,8 @@ namespace lockstep::ml {
 
 /// Of columns by their names, which are not determined().
 void warn_of_undetermined(const std::vector<std::string>& names);
+/// Beside an intercept such columns explain nothing.
+void warn_of_constant(const Table& table, const Gram& gram);
 
 /// Made once, it gives the coefficients for any penalty.
 class NormalEquations {

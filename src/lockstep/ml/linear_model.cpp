@@ -62,6 +62,7 @@ ModelFile linear_file(const std::string& algorithm, const LinearModel& model, co
   return {.algorithm = algorithm,
           .parameters = std::move(parameters),
           .columns = table.names(),
+          .preparation = preparation_of(table),
           .tensors = {{"coef", model.coef}, {"intercept", model.intercept}}};
 }
 

@@ -27,6 +27,10 @@ const at::Tensor& ModelFile::by_columns(const std::string& name) const {
   fail(Fault::Data, fmt::format("the model names {} columns, which are not those of its '{}'", named, name));
 }
 
+Preparation preparation_of(const Table& table) {
+  return table.preparation() == nullptr ? Preparation() : *table.preparation();
+}
+
 at::Tensor Predictor::predict_proba(const at::Tensor&) const {
   fail(Fault::Usage, "the model knows no probabilities: those are of classifiers");
 }

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/core/error.h"
 #include "lockstep/core/registry.h"
 #include "lockstep/data/safetensors.h"
 #include "lockstep/ml/preparation.h"
@@ -22,14 +24,30 @@ struct ModelFile {
   std::string algorithm;
   nlohmann::json parameters = nlohmann::json::object();
   std::vector<std::string> columns = {};
-  data::NamedTensors tensors = {};
   Preparation preparation = {};  // of the columns, before the model sees them
+  data::NamedTensors tensors = {};
 
   /// Fault::Data if there is none of that name.
   const at::Tensor& operator[](const std::string& name) const;
   /// The same of one whose last dimension is the columns. Fault::Data if it has others.
   const at::Tensor& by_columns(const std::string& name) const;
+  /// A parameter, or `otherwise` if it has none of that name. Fault::Data if it is of another type.
+  template <class T>
+  T parameter(const char* name, const T& otherwise) const {
+    try {
+      return parameters.value(name, otherwise);
+    } catch (const nlohmann::json::exception&) {
+      fail(Fault::Data, fmt::format("the model's '{}' cannot be what it says: {}", name, parameters.dump()));
+    }
+  }
+  /// Of a data set, that the model's columns come from.
+  const std::vector<std::string>& fields() const noexcept {
+    return preparation.fields.empty() ? columns : preparation.fields;
+  }
 };
+
+/// Of the table that a model was fitted to.
+Preparation preparation_of(const Table& table);
 
 /// As a whole or not at all.
 void write_model(const std::string& path, const ModelFile& model);

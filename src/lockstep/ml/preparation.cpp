@@ -14,15 +14,18 @@ void PreparationChoice::check() const {
   check_one_of(scale, "scale", {"none", "standard", "minmax"});
 }
 
-void Preparation::learn(const PreparationChoice& choice, const std::vector<bool>& encoded,
+void Preparation::learn(const PreparationChoice& choice, const RowLayout& layout,
                         const std::function<Moments()>& moments_of_columns) {
   if (choice.missing != "mean" && choice.scale == "none") return;
   const Moments moments = moments_of_columns();
+  const std::vector<bool> encoded = layout.encoded();
   const std::size_t columns = encoded.size();
   const auto of = [](const at::Tensor& tensor, std::size_t column) { return tensor.const_data_ptr<double>()[column]; };
   if (choice.missing == "mean") {
     for (std::size_t column = 0; column < columns; ++column) {
-      if (of(moments.count, column) == 0) fail(Fault::Data, fmt::format("column {} has no value at all", column));
+      if (of(moments.count, column) == 0) {
+        fail(Fault::Data, fmt::format("'{}' has no value at all; leave it out by --exclude", layout.names()[column]));
+      }
       fill.push_back(of(moments.mean, column));
     }
   }
@@ -59,13 +62,14 @@ template void Preparation::apply(float* x, std::int64_t rows, std::int64_t colum
 template void Preparation::apply(double* x, std::int64_t rows, std::int64_t columns) const;
 
 nlohmann::json Preparation::json() const {
-  return {{"onehot", onehot}, {"ordinal", ordinal}, {"categories", categories},
-          {"fill", fill},     {"shift", shift},     {"scale", scale}};
+  return {{"fields", fields}, {"onehot", onehot}, {"ordinal", ordinal}, {"categories", categories},
+          {"fill", fill},     {"shift", shift},   {"scale", scale}};
 }
 
 Preparation Preparation::from(const nlohmann::json& json, std::int64_t columns) {
   Preparation result;
   try {
+    json.at("fields").get_to(result.fields);
     json.at("onehot").get_to(result.onehot);
     json.at("ordinal").get_to(result.ordinal);
     json.at("categories").get_to(result.categories);

@@ -29,14 +29,15 @@ struct PreparationChoice {
 };
 
 struct Preparation {
+  std::vector<std::string> fields = {};  // that the columns come from; empty: each column is a field
   std::vector<std::string> onehot = {}, ordinal = {};
   Categories categories = {};
   std::vector<double> fill = {};               // by column, for what is missing; empty: nothing is filled in
   std::vector<double> shift = {}, scale = {};  // by column: x becomes (x - shift) / scale; empty: x stays
 
   /// Takes fill, shift and scale from the moments of the columns, which are asked for if any is wanted. Columns that
-  /// are `encoded` are not scaled.
-  void learn(const PreparationChoice& choice, const std::vector<bool>& encoded,
+  /// are encoded are not scaled. Fault::Data if a column that is to be filled in has no value.
+  void learn(const PreparationChoice& choice, const RowLayout& layout,
              const std::function<Moments()>& moments_of_columns);
   /// Fills in and scales [rows, columns].
   template <class T>

@@ -90,6 +90,7 @@ TableRows complete(TableRows rows) {
   if (rows.targets.defined()) gap.logical_or_(rows.targets.isnan().any(1));
   if (!gap.any().item<bool>()) return rows;
   const at::Tensor whole = gap.logical_not().nonzero().squeeze(1);
+  rows.left_out = gap.sum().item<std::int64_t>();
   for (at::Tensor* part : {&rows.x, &rows.targets, &rows.weights}) {
     if (part->defined()) *part = part->index_select(0, whole);
   }
@@ -101,8 +102,7 @@ std::unique_ptr<Table> prepared_table(comm::Communicator& group, TableRows rows,
                                       Preparation preparation, const ReadOptions& how) {
   if (how.preparation.missing == "drop") rows = complete(std::move(rows));
   if (how.like == nullptr) {
-    preparation.learn(how.preparation, layout.encoded(),
-                      [&] { return moments(*make_table(group, rows), how.threads); });
+    preparation.learn(how.preparation, layout, [&] { return moments(*make_table(group, rows), how.threads); });
   }
   const auto apply = [&]<class T>(T* x) {
     on_threads(how.threads, rows.x.size(0), kRowsAtOnce, [&](std::int64_t begin, std::int64_t end, int) {
@@ -113,7 +113,12 @@ std::unique_ptr<Table> prepared_table(comm::Communicator& group, TableRows rows,
     layout.type() == at::kFloat ? apply(rows.x.mutable_data_ptr<float>()) : apply(rows.x.mutable_data_ptr<double>());
   }
   rows.preparation = std::make_shared<const Preparation>(std::move(preparation));
-  return make_table(group, std::move(rows));
+  auto table = make_table(group, std::move(rows));
+  if (table->left_out() > 0 && group.rank() == 0) {
+    log().info("{} of {} rows are left out, as they have missing values", table->left_out(),
+               table->rows() + table->left_out());
+  }
+  return table;
 }
 
 /// Half of what the host has, of each of the ranks there.
@@ -165,7 +170,8 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
     preparation.categories =
         find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads);
   }
-  const RowLayout layout(dataset->schema(), how.choice, preparation.categories);
+  const RowLayout layout(*dataset, how.choice, preparation.categories);
+  preparation.fields = layout.fields();
   if (in_parts) {
     return prepared_table(group, read_rows(*dataset, 0, rows, layout, how.threads), layout, std::move(preparation),
                           how);
@@ -187,7 +193,7 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
     if (how.preparation.missing == "drop")
       fail(Fault::Usage, "rows are only left out of a table that fits into memory: fill in by --missing mean");
     if (how.like == nullptr) {
-      preparation.learn(how.preparation, layout.encoded(), [&] {
+      preparation.learn(how.preparation, layout, [&] {
         return moments(StreamedTable(group, dataset, layout, plan, Preparation()), how.threads);
       });
     }

@@ -144,17 +144,57 @@ TEST_F(ReadTable, FillsInLeavesOutAndScales) {
   }
 }
 
+TEST_F(ReadTable, TextThatIsMissingIsNoClass) {
+  write("a,kind\n1,red\n2,\n3,blue\n,red\n");
+  on_ranks({2}, [&](Communicator& group) {
+    const auto all = read(group, {.choice = {.targets = {"kind"}}});
+    EXPECT_EQ(all->value_names(), (Names{"blue", "red"}));
+    EXPECT_TRUE(has(test::message_of([&] { check_finite(*all); }, Fault::Data), "row 1, 'kind'"));
+    const auto whole = read(group, {.choice = {.targets = {"kind"}}, .preparation = {.missing = "drop"}});
+    EXPECT_EQ(whole->rows(), 2);
+    EXPECT_EQ(whole->left_out(), 2);
+    const auto ordinal = read(group, {.choice = {.ordinal = {"kind"}}});
+    EXPECT_TRUE(has(test::message_of([&] { check_finite(*ordinal); }, Fault::Data), "row 1, 'kind'"));
+    const auto onehot = read(group, {.choice = {.onehot = {"kind"}}});
+    EXPECT_EQ(onehot->names(), (Names{"a", "kind=", "kind=blue", "kind=red"}));
+  });
+}
+
+TEST_F(ReadTable, SaysWhatMissingValuesLeave) {
+  write("a,b\n1,\n,2\n");
+  on_ranks({2}, [&](Communicator& group) {
+    EXPECT_TRUE(has(test::message_of([&] { read(group, {.preparation = {.missing = "drop"}}); }),
+                    "no row is left: all 2 have missing values"));
+  });
+  write("a,b\n1,\n2,\n");
+  on_ranks({2}, [&](Communicator& group) {
+    EXPECT_TRUE(has(test::message_of([&] { read(group, {.preparation = {.missing = "mean"}}); }, Fault::Data),
+                    "'b' has no value at all"));
+  });
+  write("a\n\n1\ninf\n");
+  on_ranks({2}, [&](Communicator& group) {
+    const auto table = read(group, {.preparation = {.missing = "drop"}});
+    EXPECT_TRUE(has(test::message_of([&] { check_finite(*table); }, Fault::Data),
+                    "row 1 (counted without those left out), 'a' is no finite number"));
+  });
+}
+
 TEST_F(ReadTable, NamesWhatCannotBeRead) {
   write("a,city\n1,Ulm\n2,Bonn\n");
   on_ranks({2}, [&](Communicator& group) {
-    EXPECT_TRUE(has(test::message_of([&] { read(group, {}); }), "--onehot city or --ordinal city"));
+    const std::string message = test::message_of([&] { read(group, {}); });
+    EXPECT_TRUE(has(message, "'Ulm' in ") && has(message, "--onehot city or --ordinal city")) << message;
+    EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.columns = {"a", "a"}}}); }), "'a' twice"));
+    EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.columns = {"a"}, .exclude = {"a"}}}); }),
+                    "left out by --exclude"));
     EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.onehot = {"town"}}}); }), "'town'"));
   });
   const auto set = data::open(folder_ / "table.csv");
-  const RowLayout layout(set->schema(), {.onehot = {"city"}}, {{"city", {"Bonn"}}});
+  const RowLayout layout(*set, {.onehot = {"city"}}, {{"city", {"Bonn"}}});
   EXPECT_TRUE(has(test::message_of([&] { read_rows(*set, 0, 2, layout, 1); }, Fault::Data),
                   "'city' is 'Ulm', which is none of the 1 values that the model knows"));
-  EXPECT_EQ(fields_of({"a", "city=Bonn", "x[0]", "x[1]"}, {{"city", {"Bonn"}}}), (Names{"a", "city", "x"}));
+  EXPECT_EQ(layout.fields(), (Names{"a", "city"}));
+  EXPECT_EQ(layout.names(), (Names{"a", "city=Bonn"}));
 }
 
 }  // namespace

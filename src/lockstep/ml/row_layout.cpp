@@ -76,6 +76,29 @@ bool is_text(const data::Schema& schema, const std::string& name) {
   return schema[data::place_of(schema, name)].encoding == data::Encoding::Text;
 }
 
+/// ": 'Ulm' in cities.csv: sample 7", of the first text in a field that is no number; empty if all are.
+std::string first_text(const data::Dataset& dataset, std::size_t place) {
+  data::Sample sample;
+  std::string scratch;
+  for (std::int64_t row = 0; row < dataset.size(); ++row) {
+    dataset.read(row, sample);
+    const data::Value& value = sample.values[place];
+    const auto text = text_of(dataset.schema()[place], value, scratch);
+    if (!value.missing && !data::parse_float64(text)) return fmt::format(": '{}' in {}", text, dataset.name(row));
+  }
+  return "";
+}
+
+void check_named_once(const std::vector<std::string>& columns, const std::vector<std::string>& exclude) {
+  std::set<std::string_view> seen(exclude.begin(), exclude.end());
+  for (const auto& name : columns) {
+    if (seen.insert(name).second) continue;
+    fail(Fault::Usage, contains(exclude, name)
+                           ? fmt::format("'{}' is named by --columns and left out by --exclude", name)
+                           : fmt::format("--columns names '{}' twice", name));
+  }
+}
+
 }  // namespace
 
 Categories find_categories(comm::Communicator& group, const data::Dataset& dataset, std::int64_t first,
@@ -100,6 +123,7 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
       dataset.read(first + row, sample);
       for (const std::size_t place : places) {
         auto& texts = found[static_cast<std::size_t>(thread)][schema[place].name];
+        if (sample.values[place].missing && !contains(choice.onehot, schema[place].name)) continue;
         const auto text = text_of(schema[place], sample.values[place], scratch);
         if (texts.size() <= kMost && texts.find(text) == texts.end()) texts.emplace(text);
       }
@@ -151,6 +175,10 @@ void RowLayout::Part::name(std::vector<std::string>& names) const {
 template <class T>
 void RowLayout::Part::read(const data::Value& value, T* to) const {
   if (kind == Kind::Numbers) return read_numbers(field, value, to);
+  if (kind == Kind::Ordinal && value.missing) {
+    *to = std::numeric_limits<T>::quiet_NaN();
+    return;
+  }
   std::string scratch;
   const auto text = text_of(field, value, scratch);
   const auto found = std::lower_bound(categories.begin(), categories.end(), text);
@@ -167,10 +195,10 @@ void RowLayout::Part::read(const data::Value& value, T* to) const {
   }
 }
 
-RowLayout::Part RowLayout::part_of(const data::Schema& schema, const std::string& name, Kind kind,
+RowLayout::Part RowLayout::part_of(const data::Dataset& dataset, const std::string& name, Kind kind,
                                    const Categories& categories) {
-  const std::size_t place = data::place_of(schema, name);
-  const Field& field = schema[place];
+  const std::size_t place = data::place_of(dataset.schema(), name);
+  const Field& field = dataset.schema()[place];
   const bool text = field.encoding == data::Encoding::Text;
   if (kind != Kind::Numbers) {
     if (!text && !(field.fixed() && field.elements() == 1)) {
@@ -181,29 +209,31 @@ RowLayout::Part RowLayout::part_of(const data::Schema& schema, const std::string
   if (!field.fixed()) {
     const std::string remedy = text ? fmt::format("encode it by --onehot {0} or --ordinal {0}", name)
                                     : std::string("name the columns by --columns");
-    fail(Fault::Usage, fmt::format("{} holds no numbers of one size: {}, or leave it out by --exclude {}", field.text(),
-                                   remedy, name));
+    fail(Fault::Usage, fmt::format("{} holds no numbers of one size{}; {}, or leave it out by --exclude {}",
+                                   field.text(), text ? first_text(dataset, place) : "", remedy, name));
   }
   return {place, field, kind};
 }
 
-RowLayout::RowLayout(const data::Schema& schema, const ColumnChoice& choice, const Categories& categories) {
+RowLayout::RowLayout(const data::Dataset& dataset, const ColumnChoice& choice, const Categories& categories) {
+  const data::Schema& schema = dataset.schema();
   const auto kind_of = [&](const std::string& name) {
     if (contains(choice.onehot, name)) return Kind::OneHot;
     return contains(choice.ordinal, name) ? Kind::Ordinal : Kind::Numbers;
   };
   for (const auto& name : choice.exclude) (void)data::place_of(schema, name);
+  check_named_once(choice.columns, choice.exclude);
   for (const auto& name : choice.targets) {
-    targets_.push_back(part_of(schema, name, is_text(schema, name) ? Kind::Ordinal : Kind::Numbers, categories));
+    targets_.push_back(part_of(dataset, name, is_text(schema, name) ? Kind::Ordinal : Kind::Numbers, categories));
   }
-  if (!choice.weights.empty()) weights_.push_back(part_of(schema, choice.weights, Kind::Numbers, {}));
-  for (const auto& name : choice.columns) columns_.push_back(part_of(schema, name, kind_of(name), categories));
+  if (!choice.weights.empty()) weights_.push_back(part_of(dataset, choice.weights, Kind::Numbers, {}));
+  for (const auto& name : choice.columns) columns_.push_back(part_of(dataset, name, kind_of(name), categories));
   if (choice.columns.empty()) {
     for (const Field& field : schema) {
       const bool taken = contains(choice.exclude, field.name) || contains(choice.targets, field.name);
       const bool wanted = field.classes.empty() || kind_of(field.name) != Kind::Numbers;
       if (!taken && field.name != choice.weights && wanted)
-        columns_.push_back(part_of(schema, field.name, kind_of(field.name), categories));
+        columns_.push_back(part_of(dataset, field.name, kind_of(field.name), categories));
     }
   }
   if (columns_.empty()) fail(Fault::Usage, "no column is left; name some by --columns");
@@ -254,18 +284,10 @@ std::vector<std::string> RowLayout::value_names() const {
   return targets_[0].kind == Kind::Numbers ? targets_[0].field.classes : targets_[0].categories;
 }
 
-std::vector<std::string> fields_of(const std::vector<std::string>& columns, const Categories& categories) {
-  std::vector<std::string> fields;
-  for (const auto& column : columns) {
-    const bool one_of_several = column.ends_with(']') && column.find('[') != std::string::npos;
-    std::string field = one_of_several ? column.substr(0, column.rfind('[')) : column;
-    for (const auto& [encoded, texts] : categories) {
-      const bool value = column.starts_with(encoded + "=") && contains(texts, column.substr(encoded.size() + 1));
-      if (value) field = encoded;
-    }
-    if (fields.empty() || fields.back() != field) fields.push_back(field);
-  }
-  return fields;
+std::vector<std::string> RowLayout::fields() const {
+  std::vector<std::string> names;
+  for (const Part& part : columns_) names.push_back(part.field.name);
+  return names;
 }
 
 }  // namespace lockstep::ml

@@ -35,13 +35,16 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
 
 class RowLayout {
  public:
-  /// Fault::Usage if a field is missing or holds no numbers of one size and is not encoded, naming the remedy.
-  RowLayout(const data::Schema& schema, const ColumnChoice& choice, const Categories& categories = {});
+  /// Fault::Usage if a field is missing or holds no numbers of one size and is not encoded, naming the first value that
+  /// is none and the remedy.
+  RowLayout(const data::Dataset& dataset, const ColumnChoice& choice, const Categories& categories = {});
 
   /// Of each column: that of its field, of a field of several values with their number, "image[17]", of one that is
   /// encoded with its value, "city=Ulm".
   const std::vector<std::string>& names() const noexcept { return names_; }
   std::int64_t columns() const noexcept { return static_cast<std::int64_t>(names_.size()); }
+  /// Fields that the columns come from, in their order.
+  std::vector<std::string> fields() const;
   const std::vector<std::string>& target_names() const noexcept { return target_names_; }
   std::int64_t targets() const noexcept { return static_cast<std::int64_t>(target_names_.size()); }
   /// What the values 0, 1, … of the only target stand for, if they are labels.
@@ -51,8 +54,9 @@ class RowLayout {
   bool weighted() const noexcept { return !weights_.empty(); }
   at::ScalarType type() const noexcept { return type_; }
 
-  /// Values of a sample, into places as wide as columns() and targets() say. What is missing is NaN. Fault::Data on a
-  /// text that is none of its field's categories.
+  /// Values of a sample, into places as wide as columns() and targets() say. What is missing is NaN, but for fields of
+  /// which each value is a column: there it is the value ''. Fault::Data on a text that is none of its field's
+  /// categories.
   template <class T>
   void read(const data::Sample& sample, T* columns, double* targets, double* weight) const;
 
@@ -70,7 +74,7 @@ class RowLayout {
     template <class T>
     void read(const data::Value& value, T* to) const;
   };
-  static Part part_of(const data::Schema& schema, const std::string& name, Kind kind, const Categories& categories);
+  static Part part_of(const data::Dataset& dataset, const std::string& name, Kind kind, const Categories& categories);
   template <class T>
   static void read_parts(const std::vector<Part>& parts, const data::Sample& sample, T* to);
 
@@ -78,8 +82,5 @@ class RowLayout {
   std::vector<std::string> names_, target_names_;
   at::ScalarType type_;
 };
-
-/// The fields that columns of such names come from: of "image[0]", "image[1]" and "age" these are "image" and "age".
-std::vector<std::string> fields_of(const std::vector<std::string>& columns, const Categories& categories = {});
 
 }  // namespace lockstep::ml

@@ -73,7 +73,7 @@ using comm::Communicator;
 
 /// What ranks tell each other of their rows.
 struct Facts {
-  std::int64_t rows, columns, type, targets, weighted;
+  std::int64_t rows, columns, type, targets, weighted, left_out;
 };
 
 std::vector<Facts> gather_facts(Communicator& group, const Facts& own) {
@@ -106,8 +106,14 @@ class MemoryTable final : public Table {
     const auto facts = gather_facts(
         group, {rows.x.size(0), rows.x.dim() == 2 ? rows.x.size(1) : 0, static_cast<std::int64_t>(rows.x.scalar_type()),
                 rows.targets.defined() ? rows.targets.numel() / std::max<std::int64_t>(rows.x.size(0), 1) : 0,
-                rows.weights.defined() ? 1 : 0});
+                rows.weights.defined() ? 1 : 0, rows.left_out});
     columns_ = agreed(facts, &Facts::columns, "columns");
+    plan(facts);
+    for (const Facts& one : facts) left_out_ += one.left_out;
+    if (plan_.rows == 0) {
+      fail(Fault::Usage, left_out_ > 0 ? fmt::format("no row is left: all {} have missing values", left_out_)
+                                       : std::string("the table has no rows, on no rank"));
+    }
     type_ = static_cast<at::ScalarType>(agreed(facts, &Facts::type, "as their type"));
     targets_ = agreed(facts, &Facts::targets, "targets");
     weighted_ = agreed(facts, &Facts::weighted, "as weights");
@@ -121,8 +127,6 @@ class MemoryTable final : public Table {
     }
     value_names_ = std::move(rows.value_names);
     preparation_ = std::move(rows.preparation);
-    plan(facts);
-    if (plan_.rows == 0) fail(Fault::Usage, "the table has no rows, on no rank");
     x_ = placed(rows.x.reshape({rows.x.size(0), columns_}).to(type_), columns_);
     if (targets_ > 0) y_ = placed(rows.targets.reshape({-1, targets_}).to(at::kDouble), targets_);
     if (weighted_) {
@@ -246,9 +250,10 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
 
 namespace {
 
-/// Fault::Data, on all ranks, naming the first value that `bad` says, if there is one.
+/// Fault::Data, on all ranks, naming the first value that `bad` says, if there is one; among targets, too, if there is
+/// a message for those.
 template <class Bad>
-void check_values(const Table& table, const Bad& is_bad, bool targets_too, const char* message) {
+void check_values(const Table& table, const Bad& is_bad, const char* message, const char* of_targets = nullptr) {
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   const std::int64_t columns = table.columns(), targets = table.targets(), width = columns + targets;
   std::int64_t bad = kNone;  // row and place in it as one number
@@ -263,25 +268,28 @@ void check_values(const Table& table, const Bad& is_bad, bool targets_too, const
   for (std::int64_t number = table.own_begin(); number < table.own_end() && bad == kNone; ++number) {
     const Block block = table.block(number, scratch);
     with_type_of(table, [&]<class T>(T) { look(block, block.x<T>(), columns, 0); });
-    if (targets_too) look(block, block.targets, targets, columns);
+    if (of_targets != nullptr) look(block, block.targets, targets, columns);
   }
   at::Tensor first = at::full({1}, bad, at::kLong);
   table.group().all_reduce_(first, comm::ReduceOp::Min, {.name = "values that are no good"}).wait();
   bad = first.item<std::int64_t>();
   if (bad == kNone) return;
-  fail(Fault::Data, fmt::format("row {}, {} {}", bad / width, table.name_of(bad % width), message));
+  const std::string counted = table.left_out() == 0 ? "" : " (counted without those left out)";
+  fail(Fault::Data, fmt::format("row {}{}, {} {}", bad / width, counted, table.name_of(bad % width),
+                                bad % width < columns ? message : of_targets));
 }
 
 }  // namespace
 
 void check_finite(const Table& table) {
   check_values(
-      table, [](auto value) { return !std::isfinite(value); }, true,
-      "is no finite number; clean the data, or use --missing mean or drop");
+      table, [](auto value) { return !std::isfinite(value); },
+      "is no finite number; clean the data, or use --missing mean or drop",
+      "is no finite number; clean the data, or use --missing drop");
 }
 
 void check_not_negative(const Table& table) {
-  check_values(table, [](auto value) { return value < 0; }, false, "is below 0, and so no count");
+  check_values(table, [](auto value) { return value < 0; }, "is below 0, and so no count");
 }
 
 }  // namespace lockstep::ml

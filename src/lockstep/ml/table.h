@@ -69,6 +69,8 @@ class Table {
   const std::vector<std::string>& target_names() const noexcept { return target_names_; }
   /// What the values 0, 1, … of the only target stand for; empty if they stand for nothing.
   const std::vector<std::string>& value_names() const noexcept { return value_names_; }
+  /// Rows of the source that are not in it, as values of theirs are missing; the others are numbered without them.
+  std::int64_t left_out() const noexcept { return left_out_; }
   /// What was done to its columns; null: nothing.
   const std::shared_ptr<const Preparation>& preparation() const noexcept { return preparation_; }
   /// "column 3", or its name if it has one; targets follow the columns.
@@ -92,6 +94,7 @@ class Table {
   std::int64_t columns_ = 0;
   std::int64_t targets_ = 0;
   bool weighted_ = false;
+  std::int64_t left_out_ = 0;
   at::ScalarType type_ = at::kDouble;
   std::vector<std::string> names_, target_names_, value_names_;
   std::shared_ptr<const Preparation> preparation_;
@@ -105,6 +108,7 @@ struct TableRows {
   std::vector<std::string> names = {};  // of columns
   std::vector<std::string> target_names = {};
   std::vector<std::string> value_names = {};  // of the only target's values 0, 1, …
+  std::int64_t left_out = 0;                  // rows of this rank's that are not among them
   std::shared_ptr<const Preparation> preparation = {};
 };
 

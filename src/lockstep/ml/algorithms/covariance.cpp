@@ -22,15 +22,13 @@ namespace {
 
 constexpr const char kName[] = "covariance";
 
-/// Of the columns alone. A column whose values differ by rounding alone is constant.
+/// Of the columns alone, without what is rounding of constant ones.
 Gram of_columns(const Table& table, int threads) {
   Gram all = gram(table, threads);
   const std::int64_t columns = table.columns();
   Gram result{all.weight, all.mean.slice(0, 0, columns).contiguous(),
               all.centred.slice(0, 0, columns).slice(1, 0, columns).contiguous()};
-  constexpr double kRounding = 1e-14;
-  const at::Tensor constant =
-      result.centred.diagonal().le(result.weight * result.mean.square() * (kRounding * kRounding));
+  const at::Tensor constant = is_constant(result);
   result.centred.masked_fill_(constant.unsqueeze(0).logical_or(constant.unsqueeze(1)), 0);
   return result;
 }
@@ -126,6 +124,7 @@ ModelFile EmpiricalCovariance::file(const Table& table) const {
   return {.algorithm = kName,
           .parameters = {{"assume_centered", options_.assume_centered}, {"ddof", options_.ddof}},
           .columns = table.names(),
+          .preparation = preparation_of(table),
           .tensors = {{"covariance", covariance_},
                       {"location", location_},
                       {"correlation", correlation()},

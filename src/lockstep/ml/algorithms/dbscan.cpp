@@ -86,7 +86,7 @@ class Clusters {
 
 DBSCAN::DBSCAN(DBSCANOptions options) : options_(options) {
   if (!(options_.eps > 0) || std::isinf(options_.eps)) {
-    fail(Fault::Usage, fmt::format("eps = {}: it is above 0", options_.eps));
+    fail(Fault::Usage, fmt::format("eps = {}: it is a finite number above 0", options_.eps));
   }
   check_from_one_on(options_.min_samples, "min_samples");
   if (options_.threads == 0) options_.threads = at::get_num_threads();

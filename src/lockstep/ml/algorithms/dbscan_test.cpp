@@ -147,7 +147,7 @@ TEST(DBSCAN, FollowsLongChainsOverAllRanks) {
 }
 
 TEST(DBSCAN, RefusesWhatMakesNoSense) {
-  EXPECT_EQ(test::message_of([] { DBSCAN dbscan({.eps = 0}); }), "eps = 0: it is above 0");
+  EXPECT_EQ(test::message_of([] { DBSCAN dbscan({.eps = 0}); }), "eps = 0: it is a finite number above 0");
   EXPECT_EQ(test::message_of([] { DBSCAN dbscan({.min_samples = 0}); }), "min_samples = 0: it is from 1 on");
   auto x = blobs(20'000, 2, 3);
   x[9000][1] = std::numeric_limits<double>::quiet_NaN();

@@ -18,6 +18,7 @@
 #include "lockstep/core/log.h"
 #include "lockstep/ml/check_option.h"
 #include "lockstep/ml/coordinate_descent.h"
+#include "lockstep/ml/least_squares.h"
 
 namespace lockstep::ml {
 namespace {
@@ -35,10 +36,8 @@ struct Products {
     columns = all.slice(0, 0, count).slice(1, 0, count).clone(at::MemoryFormat::Contiguous);
     with_targets = all.slice(0, count).slice(1, 0, count).contiguous();
     targets = all.diagonal().slice(0, count).contiguous();
-    // A column whose values differ by rounding alone is constant, and says nothing beside an intercept.
-    constexpr double kRounding = 1e-14;
-    const at::Tensor noise = gram.weight * (gram.mean.slice(0, 0, count) * kRounding).square();
-    if (fit_intercept) columns.diagonal().masked_fill_(columns.diagonal().le(noise), 0);
+    // A constant column says nothing beside an intercept.
+    if (fit_intercept) columns.diagonal().masked_fill_(is_constant(gram).slice(0, 0, count), 0);
   }
 };
 
@@ -127,7 +126,11 @@ ElasticNet ElasticNet::from(const ModelFile& file) {
 }
 
 void ElasticNet::fit(const Table& table) {
-  fit_ = path(table, {options_.alpha}).front();
+  check_has_target(table);
+  const Gram products = gram(table, options_.threads);
+  fit_ = elastic_net_path(products, table.columns(), options_, {options_.alpha}).front();
+  share(table, fit_.model);
+  if (options_.fit_intercept) warn_of_constant(table, products);
   if (fit_.converged || table.group().rank() != 0) return;
   log().warn("coordinate descent did not converge in {} iterations: raise max_iter, alpha or tol, or scale the columns",
              options_.max_iter);

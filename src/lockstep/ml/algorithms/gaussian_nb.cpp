@@ -65,6 +65,7 @@ ModelFile GaussianNB::file(const Table& table) const {
       .algorithm = kName,
       .parameters = {{"var_smoothing", options_.var_smoothing}, {"epsilon", epsilon_}},
       .columns = table.names(),
+      .preparation = preparation_of(table),
       .tensors = {{"theta", theta()}, {"var", var_}, {"class_prior", class_prior_}, {"class_count", class_count()}}};
   classes_.add_to(file);
   return file;

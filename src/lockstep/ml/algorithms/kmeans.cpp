@@ -170,9 +170,7 @@ KMeans::KMeans(KMeansOptions options) : options_(std::move(options)) {
   check_from_one_on(options_.max_iter, "max_iter");
   check_from_zero_on(static_cast<double>(options_.n_init), "n_init");
   check_from_zero_on(options_.tol, "tol");
-  if (options_.empty != "farthest" && options_.empty != "keep" && options_.empty != "error") {
-    fail(Fault::Usage, fmt::format("empty = \"{}\": it is \"farthest\", \"keep\" or \"error\"", options_.empty));
-  }
+  check_one_of(options_.empty, "empty", {"farthest", "keep", "error"});
   beginning_of(options_).check();
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }

@@ -24,8 +24,8 @@ KMeansModel KMeansModel::from(const ModelFile& file) {
   if (result.centers_.dim() != 2 || result.centers_.scalar_type() != at::kDouble) {
     fail(Fault::Data, "the model's cluster_centers are no matrix of float64");
   }
-  result.inertia_ = file.parameters.value("inertia", 0.0);
-  result.n_iter_ = file.parameters.value("n_iter", std::int64_t{0});
+  result.inertia_ = file.parameter("inertia", 0.0);
+  result.n_iter_ = file.parameter("n_iter", std::int64_t{0});
   return result;
 }
 
@@ -33,6 +33,7 @@ ModelFile KMeansModel::file_with(const Table& table, const nlohmann::json& param
   ModelFile file{.algorithm = kName,
                  .parameters = parameters,
                  .columns = table.names(),
+                 .preparation = preparation_of(table),
                  .tensors = {{"cluster_centers", centers_}}};
   file.parameters["n_clusters"] = centers_.size(0);
   file.parameters["inertia"] = inertia_;

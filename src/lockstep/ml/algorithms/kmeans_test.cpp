@@ -139,13 +139,17 @@ TEST(KMeans, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal({.n_clusters = 0}), "n_clusters = 0: it is from 1 on");
   EXPECT_EQ(refusal({.init = "k-means"}), "unknown init 'k-means'; did you mean 'k-means++'?");
   EXPECT_EQ(refusal({.tol = -1}), "tol = -1: it is from 0 on");
-  EXPECT_EQ(refusal({.empty = "drop"}), "empty = \"drop\": it is \"farthest\", \"keep\" or \"error\"");
+  EXPECT_EQ(refusal({.empty = "drop"}), "empty = 'drop': it is one of farthest, keep, error");
   auto x = blobs(20'000, 2, 3);
   with_table(3, {x}, [&](const Table& table) {
     EXPECT_EQ(test::message_of([&] { KMeans({.n_clusters = 30'000}).fit(table); }),
               "20000 rows for 30000 clusters; use fewer clusters");
     EXPECT_EQ(test::message_of([&] { KMeans({.n_clusters = 3, .centers = at::zeros({3, 5})}).fit(table); }),
               "centers to begin with are [3, 5], and 3 clusters of 2 columns are wanted");
+  });
+  with_table(3, {x * 1e160}, [&](const Table& table) {
+    EXPECT_EQ(test::message_of([&] { KMeans({.n_clusters = 3}).fit(table); }, Fault::Data),
+              "squares of the values are too large; scale the columns");
   });
   x[9000][1] = std::numeric_limits<double>::quiet_NaN();
   for (const char* init : {"k-means++", "random", "k-means||"}) {

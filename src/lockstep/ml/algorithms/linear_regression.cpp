@@ -69,9 +69,7 @@ class Solver {
 
 LinearRegression::LinearRegression(LinearRegressionOptions options) : options_(std::move(options)) {
   check_from_zero_on(options_.alpha, "alpha");
-  if (options_.solver != "auto" && options_.solver != "gram" && options_.solver != "qr") {
-    fail(Fault::Usage, fmt::format("solver = \"{}\": it is \"auto\", \"gram\" or \"qr\"", options_.solver));
-  }
+  check_one_of(options_.solver, "solver", {"auto", "gram", "qr"});
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 

@@ -215,7 +215,7 @@ TEST(LinearRegression, IsReadFromItsFile) {
 TEST(LinearRegression, RefusesWhatMakesNoSense) {
   EXPECT_EQ(test::message_of([] { LinearRegression regression({.alpha = -1}); }), "alpha = -1: it is from 0 on");
   EXPECT_EQ(test::message_of([] { LinearRegression regression({.solver = "svd"}); }),
-            "solver = \"svd\": it is \"auto\", \"gram\" or \"qr\"");
+            "solver = 'svd': it is one of auto, gram, qr");
   with_table(2, {blobs(50, 3, 2)}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { LinearRegression().fit(table); }), "regression needs a target");
   });

@@ -141,6 +141,7 @@ ModelFile LogisticRegression::file(const Table& table) const {
                                 {"max_iter", options_.max_iter},
                                 {"n_iter", n_iter_}},
                  .columns = table.names(),
+                 .preparation = preparation_of(table),
                  .tensors = {{"coef", model_.coef}, {"intercept", model_.intercept}}};
   if (std::isfinite(options_.C)) file.parameters["C"] = options_.C;  // JSON has no infinity
   classes_.add_to(file);

@@ -61,6 +61,7 @@ ModelFile MultinomialNB::file(const Table& table) const {
   ModelFile file{.algorithm = kName,
                  .parameters = {{"alpha", options_.alpha}, {"fit_prior", options_.fit_prior}},
                  .columns = table.names(),
+                 .preparation = preparation_of(table),
                  .tensors = {{"feature_count", feature_count()},
                              {"feature_log_prob", feature_log_prob_},
                              {"class_log_prior", class_log_prior_},

@@ -56,6 +56,7 @@ ModelFile NearestNeighbors::file_of(const char* algorithm) const {
   return {.algorithm = algorithm,
           .parameters = {{"n_neighbors", options_.n_neighbors}, {"weights", options_.weights}},
           .columns = rows.names,
+          .preparation = rows.preparation == nullptr ? Preparation() : *rows.preparation,
           .tensors = {{"x", rows.x}, {"targets", rows.targets}}};
 }
 
@@ -71,8 +72,8 @@ namespace {
 /// The options that a file holds.
 NeighborsOptions options_of(const ModelFile& file) {
   NeighborsOptions options;
-  options.n_neighbors = file.parameters.value("n_neighbors", options.n_neighbors);
-  options.weights = file.parameters.value("weights", options.weights);
+  options.n_neighbors = file.parameter("n_neighbors", options.n_neighbors);
+  options.weights = file.parameter("weights", options.weights);
   return options;
 }
 
@@ -141,7 +142,7 @@ ModelFile KNeighborsClassifier::file() const {
 KNeighborsRegressor KNeighborsRegressor::from(const ModelFile& file) {
   KNeighborsRegressor result(options_of(file));
   result.read(file);
-  result.target_names_ = file.parameters.value("target_names", result.target_names_);
+  result.target_names_ = file.parameter("target_names", result.target_names_);
   return result;
 }
 

@@ -158,6 +158,12 @@ TEST(KNeighborsClassifier, IsReadFromItsFile) {
     if (table->group().rank() != 0) return;
     write_model(folder / "classes", classes);
     write_model(folder / "values", values);
+    auto strange = classes;
+    for (auto& [name, tensor] : strange.tensors) {
+      if (name == "targets") tensor = tensor + 2;
+    }
+    EXPECT_TRUE(
+        test::message_of([&] { KNeighborsClassifier::from(strange); }, Fault::Data).ends_with("which it has not"));
     const auto file = read_model(folder / "classes");
     EXPECT_EQ(file.columns, (std::vector<std::string>{"a", "b", "c"}));
     const auto read = PredictorRegistry::instance().at("algorithm", file.algorithm)(file);

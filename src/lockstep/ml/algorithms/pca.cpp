@@ -147,9 +147,9 @@ PCA PCA::from(const ModelFile& file) {
       !fits(result.explained_, {result.components_.size(0)}) || !fits(result.mean_, {result.components_.size(1)})) {
     fail(Fault::Data, "the model's components, explained_variance and mean do not go together");
   }
-  result.options_.whiten = file.parameters.value("whiten", false);
-  result.solver_ = file.parameters.value("svd_solver", result.solver_);
-  result.noise_variance_ = file.parameters.value("noise_variance", 0.0);
+  result.options_.whiten = file.parameter("whiten", false);
+  result.solver_ = file.parameter("svd_solver", result.solver_);
+  result.noise_variance_ = file.parameter("noise_variance", 0.0);
   return result;
 }
 
@@ -170,7 +170,7 @@ void PCA::fit(const Table& table) {
   mean_ = spectrum.mean;
   components_ = spectrum.directions.slice(0, 0, count).contiguous();
   explained_ = spectrum.variances.slice(0, 0, count).contiguous();
-  ratio_ = explained_ / spectrum.total;
+  ratio_ = (explained_ / spectrum.total).nan_to_num(0);  // columns that are all constant have nothing to share
   singular_values_ = (explained_ * spectrum.degrees).sqrt();
   const at::Tensor rest = spectrum.variances.slice(0, count);
   if (count == most) {
@@ -228,6 +228,7 @@ ModelFile PCA::file(const Table& table) const {
                          {"noise_variance", noise_variance_},
                          {"n_samples", table.rows()}},
           .columns = table.names(),
+          .preparation = preparation_of(table),
           .tensors = {{"components", components_},
                       {"mean", mean_},
                       {"explained_variance", explained_},

@@ -80,7 +80,7 @@ void TruncatedSVD::fit(const Table& table) {
   const OneThread same_bits;
   const at::Tensor mean = found_.vectors.matmul(columns.mean);
   explained_ = (found_.values.square() / columns.weight - mean.square()).clamp_min(0);
-  ratio_ = explained_ / columns.variance().sum();
+  ratio_ = (explained_ / columns.variance().sum()).nan_to_num(0);  // of rows that are all alike
   table.group().broadcast_({explained_, ratio_}, 0, {.name = "explained variance"}).wait();
 }
 
@@ -98,6 +98,7 @@ ModelFile TruncatedSVD::file(const Table& table) const {
                          {"n_oversamples", options_.n_oversamples},
                          {"random_state", options_.random_state}},
           .columns = table.names(),
+          .preparation = preparation_of(table),
           .tensors = {{"components", found_.vectors},
                       {"singular_values", found_.values},
                       {"explained_variance", explained_},
@@ -126,6 +127,7 @@ at::Tensor SVD::transform(const at::Tensor& x) const {
 ModelFile SVD::file(const Table& table) const {
   return {.algorithm = kFull,
           .columns = table.names(),
+          .preparation = preparation_of(table),
           .tensors = {{"singular_values", found_.values}, {"vh", found_.vectors}}};
 }
 
