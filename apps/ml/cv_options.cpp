@@ -1,7 +1,6 @@
 #include "ml/cv_options.h"
 
-#include <algorithm>
-
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -18,32 +17,59 @@ void CvOptions::add_to(CLI::App& command) {
   command.add_option("--seed", seed, "Of that chance")->check(whole_from(0))->needs(shuffled)->capture_default_str();
 }
 
-void CvOptions::check(const std::vector<double>& values, const char* option) const {
-  if (values.size() > 1 && folds == 0) {
-    fail(Fault::Usage, fmt::format("{} values of {}: --cv 5 chooses among them by five folds", values.size(), option));
+void CvOptions::check(std::size_t values, const char* option) const {
+  if (values > 1 && folds == 0) {
+    fail(Fault::Usage, fmt::format("{} values of {}: --cv 5 chooses among them by five folds", values, option));
   }
 }
 
+ml::Folds CvOptions::of_rows(const ml::Table& table) const { return ml::deal_rows(table, folds, shuffle_seed()); }
+
+ml::Folds CvOptions::of_classes(const ml::Table& table) const {
+  const int threads = at::get_num_threads();
+  return ml::deal_classes(table, ml::Classes::of(table, threads), folds, threads, shuffle_seed());
+}
+
 nlohmann::json CvChoice::json() const {
-  nlohmann::json candidates = nlohmann::json::array();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    candidates.push_back({{parameter, values[i]},
-                          {"mean", scores[i].mean()},
-                          {"deviation", scores[i].deviation()},
-                          {"scores", scores[i].of_folds}});
+  const auto named = [&](const std::vector<double>& values) {
+    nlohmann::json result = nlohmann::json::object();
+    for (std::size_t i = 0; i < parameters.size(); ++i) result[parameters[i]] = values[i];
+    return result;
+  };
+  nlohmann::json all = nlohmann::json::array();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    auto one = named(candidates[i]);
+    one["mean"] = scores[i].mean();
+    one["deviation"] = scores[i].deviation();
+    one["scores"] = scores[i].of_folds;
+    all.push_back(one);
   }
-  return {{"folds", scores.front().of_folds.size()}, {"metric", metric}, {"candidates", candidates}, {"best", best()}};
+  return {{"folds", scores.front().of_folds.size()}, {"metric", metric}, {"candidates", all}, {"best", named(best())}};
 }
 
 void CvChoice::print() const {
   constexpr std::size_t kMost = 20;
-  const std::size_t every = (values.size() + kMost - 1) / kMost, chosen = ml::best_of(scores);
-  fmt::print("{:>12}  {:>12}  {:>9}\n", parameter, "mean " + metric, "deviation");
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  const std::size_t every = (candidates.size() + kMost - 1) / kMost, chosen = ml::best_of(scores);
+  for (const auto& parameter : parameters) fmt::print("{:>13}  ", parameter);
+  fmt::print("{:>13}  {:>9}\n", "mean " + metric, "deviation");
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (i % every != 0 && i != chosen) continue;
-    fmt::print("{:>12.6g}  {:>12.6f}  {:>9.6f}{}\n", values[i], scores[i].mean(), scores[i].deviation(),
-               i == chosen ? "  best" : "");
+    for (const double value : candidates[i]) fmt::print("{:>13.6g}  ", value);
+    fmt::print("{:>13.6f}  {:>9.6f}{}\n", scores[i].mean(), scores[i].deviation(), i == chosen ? "  best" : "");
   }
+}
+
+CvChoice choose_by_fits(
+    const ml::Table& table, const ml::Folds& folds, const std::string& parameter, const std::string& metric,
+    const std::vector<double>& values,
+    const std::function<double(double value, const ml::Table& train, const ml::Table& test)>& score) {
+  CvChoice choice{.parameters = {parameter}, .metric = metric, .candidates = {}, .scores = {}};
+  for (const double value : values) {
+    choice.candidates.push_back({value});
+    choice.scores.push_back(ml::cross_validate(
+        table, folds, [&](const ml::Table& train, const ml::Table& test) { return score(value, train, test); }));
+  }
+  return choice;
 }
 
 }  // namespace lockstep::apps

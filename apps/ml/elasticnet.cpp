@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -31,22 +32,45 @@ struct Options {
   MlOptions ml;
   ml::ElasticNetOptions net;
   std::vector<double> alphas;  // empty: with folds a grid, else 1
+  std::vector<double> l1_ratios;
   CvOptions cv;
 };
 
-/// How each penalty does on folds, all from one sweep.
+/// The penalties of a share on sizes.
+struct Path {
+  ml::ElasticNetOptions net;
+  std::vector<double> alphas;
+};
+
+/// How each penalty with each share does on folds, all from one sweep.
 CvChoice choose(const Options& options, const ml::Table& table) {
   const int threads = at::get_num_threads();
-  const auto folds = ml::deal_rows(table, options.cv.folds, options.cv.shuffle_seed());
-  const auto alphas =
-      options.alphas.empty() ? ml::alpha_grid(ml::gram(table, threads), table.columns(), options.net) : options.alphas;
+  std::optional<ml::Gram> all;
+  if (options.alphas.empty()) all = ml::gram(table, threads);
+  CvChoice choice{.parameters = {"alpha"}, .metric = "R²", .candidates = {}, .scores = {}};
+  const bool ratios_too = options.l1_ratios.size() > 1;
+  if (ratios_too) choice.parameters.push_back("l1_ratio");
+  std::vector<Path> paths;
+  for (const double l1_ratio : options.l1_ratios) {
+    Path path{options.net, options.alphas};
+    path.net.l1_ratio = l1_ratio;
+    if (all) path.alphas = ml::alpha_grid(*all, table.columns(), path.net);
+    for (const double alpha : path.alphas) {
+      choice.candidates.push_back({alpha});
+      if (ratios_too) choice.candidates.back().push_back(l1_ratio);
+    }
+    paths.push_back(std::move(path));
+  }
   const auto fit = [&](const ml::Gram& train) {
     std::vector<ml::LinearModel> models;
-    for (const auto& one : ml::elastic_net_path(train, table.columns(), options.net, alphas))
-      models.push_back(one.model);
+    for (const auto& path : paths) {
+      for (auto& one : ml::elastic_net_path(train, table.columns(), path.net, path.alphas))
+        models.push_back(std::move(one.model));
+    }
     return models;
   };
-  return {"alpha", "R²", alphas, ml::cross_validate_linear(table, folds, threads, fit)};
+  choice.scores = ml::cross_validate_linear(table, options.cv.of_rows(table), threads, fit);
+  return choice;
 }
 
 void run(const Options& options, comm::Communicator& world) {
@@ -55,8 +79,12 @@ void run(const Options& options, comm::Communicator& world) {
   std::optional<CvChoice> chosen;
   if (options.cv.folds > 0) chosen = choose(options, *table);
   auto of_best = options.net;
+  of_best.l1_ratio = options.l1_ratios.front();
   if (!options.alphas.empty()) of_best.alpha = options.alphas.front();
-  if (chosen) of_best.alpha = chosen->best();
+  if (chosen) {
+    of_best.alpha = chosen->best().front();
+    if (options.l1_ratios.size() > 1) of_best.l1_ratio = chosen->best().back();
+  }
   ml::ElasticNet net(of_best);
   net.fit(*table);
   const double seconds = watch.seconds();
@@ -69,7 +97,7 @@ void run(const Options& options, comm::Communicator& world) {
                              {"columns", table->columns()},
                              {"ranks", world.size()},
                              {"alpha", of_best.alpha},
-                             {"l1_ratio", options.net.l1_ratio},
+                             {"l1_ratio", of_best.l1_ratio},
                              {"r2", score},
                              {"iterations", net.n_iter()},
                              {"dual_gap", net.dual_gap()},
@@ -110,8 +138,10 @@ CLI::App* add_net(CLI::App& app, const std::vector<std::string>& words, const st
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
     for (const double alpha : options->alphas) (void)ml::ElasticNet({.alpha = alpha});
+    for (const double l1_ratio : options->l1_ratios) (void)ml::ElasticNet({.l1_ratio = l1_ratio});
     (void)ml::ElasticNet(options->net);
-    options->cv.check(options->alphas, "--alpha");
+    options->cv.check(options->alphas.size(), "--alpha");
+    options->cv.check(options->l1_ratios.size(), "--l1-ratio");
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
   return command;
@@ -122,7 +152,7 @@ CLI::App* add_net(CLI::App& app, const std::vector<std::string>& words, const st
 void add_lasso(CLI::App& app, const std::vector<std::string>& words) {
   auto options = std::make_shared<Options>();
   options->command = "lasso";
-  options->net.l1_ratio = 1;
+  options->l1_ratios = {1};
   add_net(app, words, options, "Linear regression of few columns, on any number of ranks", R"(Examples:
   lockstep lasso diabetes --target target --alpha 0.1 -n 2 -o model.safetensors
   lockstep lasso diabetes --target target --cv 5               the best of a hundred penalties by five folds)");
@@ -131,10 +161,15 @@ void add_lasso(CLI::App& app, const std::vector<std::string>& words) {
 void add_elasticnet(CLI::App& app, const std::vector<std::string>& words) {
   auto options = std::make_shared<Options>();
   options->command = "elasticnet";
+  options->l1_ratios = {options->net.l1_ratio};
   auto* command = add_net(app, words, options, "Linear regression between lasso and ridge, on any number of ranks",
                           R"(Examples:
-  lockstep elasticnet diabetes --target target --alpha 0.1 --l1-ratio 0.7 -n 2 -o model.safetensors)");
-  command->add_option("--l1-ratio", options->net.l1_ratio, "Share of the penalty on sizes; the rest is on squares")
+  lockstep elasticnet diabetes --target target --alpha 0.1 --l1-ratio 0.7 -n 2 -o model.safetensors
+  lockstep elasticnet diabetes --target target --l1-ratio 0.1,0.5,0.9 --cv 5   the best of a grid by five folds)");
+  command
+      ->add_option("--l1-ratio", options->l1_ratios,
+                   "Share of the penalty on sizes; the rest is on squares; a,b with --cv")
+      ->delimiter(',')
       ->capture_default_str();
 }
 

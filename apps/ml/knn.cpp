@@ -1,6 +1,7 @@
 // `lockstep knn`: classes or values of rows by their nearest neighbours.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/neighbors.h"
 #include "lockstep/ml/own_rows.h"
+#include "ml/cv_options.h"
 #include "ml/ml_options.h"
 #include "ml/write_values.h"
 #include "whole_number.h"
@@ -28,13 +30,18 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep knn train.csv new.csv --target label -n 4 -o said.csv     the class of most of 5 neighbours
   lockstep knn train.csv new.csv --target price --regression -k 10 --weights distance -o said.csv
   lockstep knn train.csv --target label --model model.safetensors    the rows themselves, for 'lockstep predict'
+  lockstep knn train.csv --target label -k 1,3,5,9 --cv 5            the best number of neighbours by five folds
 Where the second data set has the target, too, it is told how good the answers are.)";
 
 struct Options {
   MlOptions ml;
   ml::NeighborsOptions neighbors;
+  std::vector<std::int64_t> counts{neighbors.n_neighbors};
   std::string query, model;
   bool regression = false;
+  CvOptions cv;
+
+  const char* metric() const { return regression ? "R²" : "accuracy"; }
 };
 
 struct Said {
@@ -78,8 +85,24 @@ Said ask(const Estimator& estimator, const ml::Table& table, const ml::Table& qu
           .score = can_score(table, queries) ? estimator.score_of(queries, own) : 0};
 }
 
+/// How each number of neighbours does on folds.
+template <class Estimator>
+CvChoice choose(const Options& options, const ml::Table& table) {
+  const auto folds = options.regression ? options.cv.of_rows(table) : options.cv.of_classes(table);
+  if (options.regression) ml::check_two_rows_each(table, folds);
+  const auto score = [&](double count, const ml::Table& train, const ml::Table& test) {
+    auto neighbors = options.neighbors;
+    neighbors.n_neighbors = static_cast<std::int64_t>(count);
+    Estimator estimator(neighbors);
+    estimator.fit(ml::rows_that_weigh(train));
+    return estimator.score(*ml::rows_that_weigh(test));
+  };
+  return choose_by_fits(table, folds, "n_neighbors", options.metric(), {options.counts.begin(), options.counts.end()},
+                        score);
+}
+
 void report(const Options& options, const ml::Table& table, const ml::Table* queries, const Said& said,
-            double seconds) {
+            const std::optional<CvChoice>& chosen, double seconds) {
   const bool scored = queries != nullptr && can_score(table, *queries);
   if (options.ml.json) {
     nlohmann::json json = {{"algorithm", "knn"},
@@ -90,16 +113,17 @@ void report(const Options& options, const ml::Table& table, const ml::Table* que
                            {"seconds", seconds},
                            {"output", options.ml.output},
                            {"model", options.model}};
+    if (chosen) json["cv"] = chosen->json();
     if (queries != nullptr) json["queries"] = queries->rows();
     if (scored) json[options.regression ? "r2" : "accuracy"] = said.score;
     fmt::print("{}", json_text(json));
     return;
   }
+  if (chosen) chosen->print();
   if (queries != nullptr) {
     fmt::print("{} queries among {} rows of {} columns, {} neighbours{} in {}\n", with_commas(queries->rows()),
                with_commas(table.rows()), table.columns(), options.neighbors.n_neighbors,
-               scored ? fmt::format(": {} {:.6f}", options.regression ? "R²" : "accuracy", said.score) : "",
-               format_seconds(seconds));
+               scored ? fmt::format(": {} {:.6f}", options.metric(), said.score) : "", format_seconds(seconds));
   }
   for (const auto& file : {options.ml.output, options.model}) {
     if (!file.empty()) fmt::print("{}\n", file);
@@ -107,11 +131,14 @@ void report(const Options& options, const ml::Table& table, const ml::Table* que
 }
 
 template <class Estimator>
-void run(const Options& options, comm::Communicator& world) {
+void run(Options options, comm::Communicator& world) {
   const std::shared_ptr<const ml::Table> table = read_source(options.ml, world);
   const auto queries = options.query.empty() ? nullptr : read_queries(options, *table);
   if (queries) ml::check_finite(*queries);
   const Stopwatch watch;
+  std::optional<CvChoice> chosen;
+  if (options.cv.folds > 0) chosen = choose<Estimator>(options, *table);
+  options.neighbors.n_neighbors = chosen ? static_cast<std::int64_t>(chosen->best().front()) : options.counts.front();
   Estimator estimator(options.neighbors);
   estimator.fit(table);
   const Said said = queries ? ask(estimator, *table, *queries) : Said();
@@ -123,11 +150,12 @@ void run(const Options& options, comm::Communicator& world) {
                  options.regression ? std::vector<std::string>() : table->value_names(), said.values);
   }
   write_output(options.model, model);
-  report(options, *table, queries.get(), said, seconds);
+  report(options, *table, queries.get(), said, chosen, seconds);
 }
 
 void check(const Options& options) {
   (void)ml::NearestNeighbors(options.neighbors);
+  options.cv.check(options.counts.size(), "-k");
   check_names_format(options.ml.output);
   if (options.query.empty() != options.ml.output.empty()) {
     fail(Fault::Usage, options.query.empty() ? "-o is for what is said of a second data set; name one, or --model alone"
@@ -136,8 +164,8 @@ void check(const Options& options) {
   if (!options.query.empty() && !(options.ml.choice.onehot.empty() && options.ml.choice.ordinal.empty())) {
     fail(Fault::Usage, "--onehot and --ordinal number the values of one data set alone; encode both beforehand");
   }
-  if (options.query.empty() && options.model.empty()) {
-    fail(Fault::Usage, "name a second data set, whose rows are asked for, or a file for the rows by --model");
+  if (options.query.empty() && options.model.empty() && options.cv.folds == 0) {
+    fail(Fault::Usage, "name a second data set, whose rows are asked for, a file for the rows by --model, or --cv 5");
   }
 }
 
@@ -154,13 +182,15 @@ void add_knn(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--target", options->ml.choice.targets, "Field to be said; of --regression a,b are several")
       ->delimiter(',')
       ->required();
-  command->add_option("-k,--n-neighbors", options->neighbors.n_neighbors, "Number of neighbours")
+  command->add_option("-k,--n-neighbors", options->counts, "Number of neighbours; a,b with --cv")
+      ->delimiter(',')
       ->check(whole_from(1))
       ->capture_default_str();
   command->add_option("--weights", options->neighbors.weights, "Of votes: uniform, or distance: the nearer the more")
       ->check(CLI::IsMember({"uniform", "distance"}))
       ->capture_default_str();
   command->add_flag("--regression", options->regression, "The mean of the neighbours' targets instead of a class");
+  options->cv.add_to(*command);
   command->add_option("--model", options->model, "File for the rows (.safetensors), which 'lockstep predict' reads");
   command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …");
   command->callback([options, words] {

@@ -37,14 +37,16 @@ struct Options {
 
 /// How each penalty does on folds, all from one sweep.
 CvChoice choose(const Options& options, const ml::Table& table) {
-  const auto folds = ml::deal_rows(table, options.cv.folds, options.cv.shuffle_seed());
   const auto fit = [&](const ml::Gram& train) {
     const ml::NormalEquations equations(train, table.columns(), options.regression.fit_intercept);
     std::vector<ml::LinearModel> models;
     for (const double alpha : options.alphas) models.push_back(equations.solve(alpha));
     return models;
   };
-  return {"l2", "R²", options.alphas, ml::cross_validate_linear(table, folds, at::get_num_threads(), fit)};
+  CvChoice choice{.parameters = {"l2"}, .metric = "R²", .candidates = {}, .scores = {}};
+  for (const double alpha : options.alphas) choice.candidates.push_back({alpha});
+  choice.scores = ml::cross_validate_linear(table, options.cv.of_rows(table), at::get_num_threads(), fit);
+  return choice;
 }
 
 nlohmann::json report_of(const Options& options, const ml::Table& table, const ml::LinearRegression& regression,
@@ -76,7 +78,7 @@ void run(const Options& options, comm::Communicator& world) {
   std::optional<CvChoice> chosen;
   if (options.cv.folds > 0) chosen = choose(options, *table);
   auto of_best = options.regression;
-  of_best.alpha = chosen ? chosen->best() : options.alphas.front();
+  of_best.alpha = chosen ? chosen->best().front() : options.alphas.front();
   ml::LinearRegression regression(of_best);
   regression.fit(*table);
   const double seconds = watch.seconds();
@@ -118,7 +120,7 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
     for (const double alpha : options->alphas) {
       (void)ml::LinearRegression({.alpha = alpha, .solver = options->regression.solver});
     }
-    options->cv.check(options->alphas, "--l2");
+    options->cv.check(options->alphas.size(), "--l2");
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -40,20 +39,14 @@ struct Options {
 
 /// How each C does on folds in which each class has its share.
 CvChoice choose(const Options& options, const ml::Table& table) {
-  const int threads = at::get_num_threads();
-  const auto folds =
-      ml::deal_classes(table, ml::Classes::of(table, threads), options.cv.folds, threads, options.cv.shuffle_seed());
-  CvChoice choice{.parameter = "C", .metric = "accuracy", .values = options.Cs, .scores = {}};
-  for (const double C : options.Cs) {
-    choice.scores.push_back(ml::cross_validate(table, folds, [&](const ml::Table& train, const ml::Table& test) {
-      auto with_C = options.regression;
-      with_C.C = C;
-      ml::LogisticRegression regression(with_C);
-      regression.fit(train);
-      return regression.score(test);
-    }));
-  }
-  return choice;
+  const auto score = [&](double C, const ml::Table& train, const ml::Table& test) {
+    auto with_C = options.regression;
+    with_C.C = C;
+    ml::LogisticRegression regression(with_C);
+    regression.fit(train);
+    return regression.score(test);
+  };
+  return choose_by_fits(table, options.cv.of_classes(table), "C", "accuracy", options.Cs, score);
 }
 
 void tell(const ml::LogisticPass& pass) {
@@ -98,7 +91,7 @@ void run(const Options& options, comm::Communicator& world) {
   std::optional<CvChoice> chosen;
   if (options.cv.folds > 0) chosen = choose(options, *table);
   auto of_best = options.regression;
-  of_best.C = chosen ? chosen->best() : options.Cs.front();
+  of_best.C = chosen ? chosen->best().front() : options.Cs.front();
   ml::LogisticRegression regression(of_best);
   regression.fit(*table, options.ml.json ? std::function<void(const ml::LogisticPass&)>() : tell);
   const double seconds = watch.seconds();
@@ -145,7 +138,7 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
   command->callback([options, words] {
     for (const double C : options->Cs) (void)ml::LogisticRegression({.C = C});
     (void)ml::LogisticRegression(options->regression);
-    options->cv.check(options->Cs, "-C");
+    options->cv.check(options->Cs.size(), "-C");
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

@@ -418,26 +418,34 @@ TEST_F(MlCommands, LassoAndElasticnetTakeFewColumns) {
   }
 }
 
-TEST_F(MlCommands, FoldsChooseAPenalty) {
-  std::string table = "a,b,price,kind\n";
+TEST_F(MlCommands, FoldsChooseAParameter) {
+  std::string table = "a,b,price,kind,p,q\n";
   for (int i = 0; i < 90; ++i) {
-    table += fmt::format("{},{},{},{}\n", i % 11, i * i % 7, 3 * (i % 11) - (i * i % 7) + i % 3, (i % 11) > 5 ? 1 : 0);
+    const int kind = (i % 11) > 5 ? 1 : 0;
+    table += fmt::format("{},{},{},{},{},{}\n", i % 11, i * i % 7, 3 * (i % 11) - (i * i % 7) + i % 3, kind,
+                         (kind == 1 ? 8 : 2) + i % 3, (kind == 1 ? 2 : 8) + i % 2);
   }
   folder_.write("table.csv", table);
   const std::tuple<std::vector<std::string>, std::string, std::size_t> cases[] = {
-      {{"linreg", "--target", "price", "--exclude", "kind", "--l2", "0.01,1,1e6"}, "l2", 3},
-      {{"lasso", "--target", "price", "--exclude", "kind"}, "alpha", 100},
-      {{"elasticnet", "--target", "price", "--exclude", "kind", "--alpha", "0.001,10", "--shuffle", "--seed", "3"},
+      {{"linreg", "--target", "price", "--columns", "a,b", "--l2", "0.01,1,1e6"}, "l2", 3},
+      {{"lasso", "--target", "price", "--columns", "a,b"}, "alpha", 100},
+      {{"elasticnet", "--target", "price", "--columns", "a,b", "--alpha", "0.001,10", "--shuffle", "--seed", "3"},
        "alpha",
        2},
-      {{"logreg", "--target", "kind", "--exclude", "price", "-C", "1e-6,1"}, "C", 2},
+      {{"elasticnet", "--target", "price", "--columns", "a,b", "--l1-ratio", "0.1,0.9"}, "l1_ratio", 200},
+      {{"knn", "--target", "kind", "--columns", "a,b", "-k", "1,60"}, "n_neighbors", 2},
+      {{"knn", "--target", "price", "--columns", "a,b", "--regression", "-k", "50,2"}, "n_neighbors", 2},
+      {{"naivebayes", "--target", "kind", "--columns", "a,b", "--var-smoothing", "1e-9,1"}, "var_smoothing", 2},
+      {{"naivebayes", "--target", "kind", "--columns", "p,q", "--kind", "multinomial", "--alpha", "0.1,1"}, "alpha", 2},
+      {{"logreg", "--target", "kind", "--columns", "a,b", "-C", "1e-6,1"}, "C", 2},
   };
   for (const auto& [words, parameter, candidates] : cases) {
     std::set<std::string> models, reports;
     for (const char* ranks : {"1", "2"}) {
       std::vector<std::string> all{words.front(), *this / "table.csv"};
       all.insert(all.end(), words.begin() + 1, words.end());
-      for (const std::string& word : {std::string("--cv"), std::string("3"), std::string("--json"), std::string("-o"),
+      const std::string file = words.front() == "knn" ? "--model" : "-o";
+      for (const std::string& word : {std::string("--cv"), std::string("3"), std::string("--json"), file,
                                       std::string(*this / "model"), std::string("-n"), std::string(ranks)}) {
         all.push_back(word);
       }
@@ -454,7 +462,7 @@ TEST_F(MlCommands, FoldsChooseAPenalty) {
       }
       for (const auto& candidate : cv["candidates"]) {
         if (candidate["mean"] == best) {
-          EXPECT_EQ(cv["best"], candidate[parameter]);
+          EXPECT_EQ(cv["best"][parameter], candidate[parameter]);
           break;
         }
       }
@@ -465,7 +473,8 @@ TEST_F(MlCommands, FoldsChooseAPenalty) {
     EXPECT_EQ(models.size(), 1U) << words.front();
     EXPECT_EQ(reports.size(), 1U) << words.front();
   }
-  const auto shown = run({"linreg", *this / "table.csv", "--target", "price", "--l2", "0.01,1", "--cv", "3"});
+  const auto shown =
+      run({"linreg", *this / "table.csv", "--target", "price", "--columns", "a,b", "--l2", "0.01,1", "--cv", "3"});
   EXPECT_TRUE(has(shown.output, "best\n")) << shown.output;
 }
 

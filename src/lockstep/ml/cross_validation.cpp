@@ -53,10 +53,7 @@ FoldScores cross_validate(const Table& table, const Folds& folds,
 std::vector<FoldScores> cross_validate_linear(const Table& table, const Folds& folds, int threads,
                                               const std::function<std::vector<LinearModel>(const Gram& train)>& fit) {
   check_has_target(table);
-  if (table.rows() < 2 * folds.count) {
-    fail(Fault::Usage, fmt::format("R² needs two rows in each fold: {} rows are dealt to at most {} folds",
-                                   table.rows(), table.rows() / 2));
-  }
+  check_two_rows_each(table, folds);
   const auto parts = gram_of_parts(table, folds.of_rows, folds.count, threads);
   for (std::size_t fold = 0; fold < parts.size(); ++fold) {
     if (parts[fold].weight > 0) continue;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
@@ -12,6 +14,7 @@
 #include "lockstep/core/random.h"
 #include "lockstep/data/permutation.h"
 #include "lockstep/ml/fold.h"
+#include "lockstep/ml/own_rows.h"
 
 namespace lockstep::ml {
 namespace {
@@ -184,6 +187,30 @@ std::unique_ptr<Table> without_fold(const Table& table, const Folds& folds, std:
 
 std::unique_ptr<Table> fold_alone(const Table& table, const Folds& folds, std::int64_t fold) {
   return weighed(table, folds, [fold](std::int16_t of_row) { return of_row == fold; });
+}
+
+std::unique_ptr<Table> rows_that_weigh(const Table& table) {
+  std::vector<std::int64_t> kept;
+  at::Tensor scratch;
+  for (std::int64_t number = table.own_begin(); number < table.own_end(); ++number) {
+    const Block block = table.block(number, scratch);
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      if (block.weight(row) > 0) kept.push_back(table.own_place(number) + row);
+    }
+  }
+  const at::Tensor places = at::tensor(kept, at::kLong);
+  return make_table(table.group(), {.x = own_x(table).index_select(0, places),
+                                    .targets = own_targets(table).index_select(0, places),
+                                    .names = table.names(),
+                                    .target_names = table.target_names(),
+                                    .value_names = table.value_names(),
+                                    .preparation = table.preparation()});
+}
+
+void check_two_rows_each(const Table& table, const Folds& folds) {
+  if (table.rows() >= 2 * folds.count) return;
+  fail(Fault::Usage, fmt::format("R² needs two rows in each fold: {} rows are dealt to at most {} folds", table.rows(),
+                                 table.rows() / 2));
 }
 
 }  // namespace lockstep::ml

@@ -33,4 +33,11 @@ std::unique_ptr<Table> without_fold(const Table& table, const Folds& folds, std:
 /// In which all others weigh nothing.
 std::unique_ptr<Table> fold_alone(const Table& table, const Folds& folds, std::int64_t fold);
 
+/// The rows of a table that weigh something, as a table of their own without weights: for estimators that take none.
+/// A collective.
+std::unique_ptr<Table> rows_that_weigh(const Table& table);
+
+/// Fault::Usage unless each fold has two rows at least: of one alone there is no R².
+void check_two_rows_each(const Table& table, const Folds& folds);
+
 }  // namespace lockstep::ml

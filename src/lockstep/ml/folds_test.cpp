@@ -3,9 +3,12 @@
 #include <map>
 #include <set>
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/testing.h"
+#include "lockstep/ml/own_rows.h"
 #include "lockstep/ml/testing.h"
 
 namespace lockstep::ml {
@@ -51,6 +54,24 @@ TEST(Folds, ThatAreDrawnAreOfOneSizeAndTheSameOnAnyRanks) {
   for (const auto fold : first) ++sizes[fold];
   for (const auto& [fold, size] : sizes) EXPECT_TRUE(size == 4285 || size == 4286) << fold << " " << size;
   EXPECT_EQ(sizes.size(), 7U);
+}
+
+TEST(Folds, LeaveRowsThatCanBeTakenByThemselves) {
+  const at::Tensor x = blobs(20'001, 2, 1), y = blobs(20'001, 1, 1, 7);
+  for (const int ranks : {1, 2, 3}) {
+    with_table(ranks, {x, y}, [&](const Table& table) {
+      const Folds folds = deal_rows(table, 3);
+      const auto train = rows_that_weigh(*without_fold(table, folds, 1));
+      const auto test = rows_that_weigh(*fold_alone(table, folds, 1));
+      EXPECT_FALSE(train->weighted());
+      const at::Tensor rows = gather_rows(*train, own_x(*train)), targets = gather_rows(*train, own_targets(*train));
+      const at::Tensor left = gather_rows(*test, own_x(*test));
+      if (table.group().rank() != 0) return;
+      EXPECT_TRUE(at::equal(rows, at::cat({x.slice(0, 0, 6667), x.slice(0, 13'334)})));
+      EXPECT_TRUE(at::equal(targets, at::cat({y.slice(0, 0, 6667), y.slice(0, 13'334)})));
+      EXPECT_TRUE(at::equal(left, x.slice(0, 6667, 13'334)));
+    });
+  }
 }
 
 TEST(Folds, OfClassesAreThoseOfScikitLearn) {
