@@ -10,7 +10,7 @@
 #include "lockstep/core/file.h"
 #include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
-#include "train/mpirun_child.h"
+#include "mpirun_child.h"
 
 namespace lockstep::apps {
 namespace {

@@ -22,8 +22,8 @@
 #include "lockstep/train/instructions.h"
 #include "lockstep/train/run_folder.h"
 #include "lockstep/train/run_lock.h"
+#include "mpirun_child.h"
 #include "train/lr_options.h"
-#include "train/mpirun_child.h"
 #include "train/train_options.h"
 
 namespace lockstep::apps {

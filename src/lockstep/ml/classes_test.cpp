@@ -98,7 +98,7 @@ TEST(Classes, RefuseWhatIsNoTargetOfClasses) {
   labels[8500] = std::numeric_limits<double>::quiet_NaN();
   with_table(3, {blobs(9000, 2, 1), labels}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { Classes::of(table, 1); }, Fault::Data),
-              "row 8500, 'target' is no finite number; clean the data, or use --missing mean or drop");
+              "row 8500, 'target' is no finite number; clean the data, or use --missing drop");
   });
   EXPECT_EQ(test::message_of([] { Classes::from({.algorithm = "test"}); }, Fault::Data),
             "the model has no 'classes', as one of test has");

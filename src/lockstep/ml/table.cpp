@@ -21,11 +21,6 @@
 
 namespace lockstep::ml {
 
-int BlockPlan::rank_of(std::int64_t block) const {
-  const auto next = std::upper_bound(first_block.begin(), first_block.end(), block);
-  return static_cast<int>(next - first_block.begin()) - 1;
-}
-
 std::int64_t BlockPlan::rows_of_block(std::int64_t columns) {
   constexpr std::int64_t kBytes = 8 << 20, kMost = 8192, kFewest = 1024;
   const auto rows = kBytes / (std::max<std::int64_t>(columns, 1) * static_cast<std::int64_t>(sizeof(double)));

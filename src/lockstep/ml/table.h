@@ -43,7 +43,6 @@ struct BlockPlan {
   std::int64_t blocks() const noexcept { return first_block.back(); }
   std::int64_t begin(std::int64_t block) const noexcept { return std::min(block * block_rows, rows); }
   std::int64_t rows_of(std::int64_t block) const noexcept { return begin(block + 1) - begin(block); }
-  int rank_of(std::int64_t block) const;
 
   /// A block of many columns has fewer rows, so that it fits into a cache.
   static std::int64_t rows_of_block(std::int64_t columns);

@@ -1,4 +1,4 @@
-// apps/train/mpirun_child.h
+// apps/mpirun_child.h
 //
 // On several hosts mpirun takes the place of the process that launches. Here that is a child, so
 // that somebody is left who sees the end.

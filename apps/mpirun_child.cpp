@@ -1,4 +1,4 @@
-#include "train/mpirun_child.h"
+#include "mpirun_child.h"
 
 #include <fcntl.h>
 #include <poll.h>
