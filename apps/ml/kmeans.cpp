@@ -59,7 +59,8 @@ void check_range(const KMeansCommand& command) {
 
 void check(KMeansCommand& options) {
   if (options.image.empty() == options.ml.from.source.empty()) {
-    fail(Fault::Usage, "name a data set, or a picture by --image");
+    fail(Fault::Usage, options.image.empty() ? "name a data set, or a picture by --image"
+                                             : "name a data set or a picture by --image, not both");
   }
   if (!options.image.empty() && !options.ml.output.ends_with(".png")) {
     fail(Fault::Usage, "the picture is written as PNG: name its file by -o quantised.png");
@@ -85,8 +86,10 @@ void add_kmeans(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--plot", options->plot, "Draw the inertia over a range of -k into this SVG file");
   auto* init = command->add_option("--init", kmeans.init, "Where it begins");
   init->transform(CLI::Transformer({{"plusplus", "k-means++"}, {"parallel", "k-means||"}}))->capture_default_str();
-  auto* n_init = command->add_option("--n-init", kmeans.n_init,
-                                     "Starts, of which the best counts; by default 1, of random 10 (by batches 3)");
+  auto* n_init = command
+                     ->add_option("--n-init", kmeans.n_init,
+                                  "Starts, of which the best counts; by default 1, of random 10 (by batches 3)")
+                     ->check(whole_from(1));
   command
       ->add_option("--centers", options->centers,
                    "Centroids to begin with: rows of a file (.npy, .csv, …), or a model (.safetensors)")
@@ -97,12 +100,13 @@ void add_kmeans(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--tol", options->tol,
                       "Ends when centroids move less, in variances of the data; by default 1e-4, by batches 0");
   command->add_option("--seed", kmeans.random_state, "Of chance")->check(whole_from(0))->capture_default_str();
-  command->add_option("--empty", kmeans.empty, "Centroids without rows: farthest, keep or error")
-      ->capture_default_str();
+  auto* empty = command->add_option("--empty", kmeans.empty, "Centroids without rows: farthest, keep or error")
+                    ->capture_default_str();
   auto* by_batches = command
                          ->add_option("--batch-size", options->batch_size,
                                       "By batches of so many drawn rows, instead of passes over all; 1024 is usual")
-                         ->check(whole_from(1));
+                         ->check(whole_from(1))
+                         ->excludes(empty);
   command->add_option("--init-size", options->batches.init_size, "Rows drawn for a start; by default of 3 batches")
       ->check(whole_from(1))
       ->needs(by_batches);

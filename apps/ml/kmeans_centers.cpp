@@ -65,7 +65,7 @@ at::Tensor of_rows(const std::string& path, const ml::Table& table) {
   try {
     ml::check_finite(*centers);
   } catch (Error& error) {
-    error.during(path);
+    error.during("reading " + path);
     throw;
   }
   std::vector<std::int64_t> all(static_cast<std::size_t>(centers->rows()));

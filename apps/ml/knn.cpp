@@ -57,7 +57,8 @@ std::unique_ptr<ml::Table> read_queries(const Options& options, const ml::Table&
   ml::ColumnChoice choice{.columns = preparation.fields,
                           .type = table.type() == at::kFloat ? "float32" : "float64",
                           .onehot = preparation.onehot,
-                          .ordinal = preparation.ordinal};
+                          .ordinal = preparation.ordinal,
+                          .of_model = true};
   const auto& targets = options.ml.choice.targets;
   const bool known = std::all_of(targets.begin(), targets.end(), [&](const std::string& target) {
     return std::any_of(schema.begin(), schema.end(), [&](const auto& field) { return field.name == target; });
@@ -160,9 +161,6 @@ void check(const Options& options) {
   if (options.query.empty() != options.ml.output.empty()) {
     fail(Fault::Usage, options.query.empty() ? "-o is for what is said of a second data set; name one, or --model alone"
                                              : "name a file for what is said of the rows by -o said.csv");
-  }
-  if (!options.query.empty() && !(options.ml.choice.onehot.empty() && options.ml.choice.ordinal.empty())) {
-    fail(Fault::Usage, "--onehot and --ordinal number the values of one data set alone; encode both beforehand");
   }
   if (options.query.empty() && options.model.empty() && options.cv.folds == 0) {
     fail(Fault::Usage, "name a second data set, whose rows are asked for, a file for the rows by --model, or --cv 5");

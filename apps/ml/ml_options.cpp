@@ -1,5 +1,9 @@
 #include "ml/ml_options.h"
 
+#include <filesystem>
+#include <set>
+#include <system_error>
+
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -52,7 +56,8 @@ void MlOptions::add_to(CLI::App& command, bool needs_source) {
   command.add_option("-n,--ranks", launch.ranks, "Number of ranks; by default 1, with --hosts all their slots");
   command.add_option("--hosts", launch.hosts, "Hosts and the ranks on each, a:4,b:4; needs Open MPI");
   command.add_option("--bind", launch.bind, "Cores of each rank, as of 'lockstep launch'");
-  command.add_option("--threads", launch.threads, "Threads of each rank; by default its fair share of the cores");
+  command.add_option("--threads", launch.threads, "Threads of each rank; by default its fair share of the cores")
+      ->check(whole_from(1));
   command.add_option("--timeout", launch.timeout_s, "Seconds that ranks wait for one that does not come");
   command.add_flag("--json", json, "Print the result as JSON");
 }
@@ -63,9 +68,7 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
   if (a_rank || (options.launch.hosts.empty() && options.launch.ranks.value_or(1) == 1)) {
     if (!a_rank && options.launch.threads) at::set_num_threads(*options.launch.threads);
     end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
-      for (const auto& file : files) {
-        if (!file.empty() && runtime.world().rank() == 0) check_can_write(file);
-      }
+      if (runtime.world().rank() == 0) check_files(files, {options.from.source});
       body(runtime.world());
     }));
     return;
@@ -75,6 +78,23 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
   launch.command.insert(launch.command.end(), words.begin(), words.end());
   launch.starter = {own_program(), kMpirunStarter, "--"};
   end_with(launch.hosts.empty() ? comm::launch(launch) : launch_on_hosts(launch));
+}
+
+void check_files(const std::vector<std::string>& files, const std::vector<std::string>& sources) {
+  namespace fs = std::filesystem;
+  std::set<std::string> seen;
+  for (const auto& file : files) {
+    if (file.empty()) continue;
+    check_can_write(file);
+    std::error_code ignored;
+    if (fs::is_other(file, ignored)) continue;  // a device, a pipe
+    for (const auto& source : sources) {
+      if (fs::equivalent(file, source, ignored))
+        fail(Fault::Usage, fmt::format("{} is the data itself, and would be lost: name another file", file));
+    }
+    if (!seen.insert(fs::weakly_canonical(file, ignored).string()).second)
+      fail(Fault::Usage, fmt::format("{} is named for two things: one would replace the other", file));
+  }
 }
 
 void write_output(const std::string& path, const ml::ModelFile& model) {

@@ -37,6 +37,10 @@ struct MlOptions {
 void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words, const std::vector<std::string>& files,
                  const std::function<void(comm::Communicator& world)>& body);
 
+/// Fault::Usage if one of `files` could not be written, is one of the `sources`, or another of them; empty ones are
+/// none.
+void check_files(const std::vector<std::string>& files, const std::vector<std::string>& sources);
+
 /// Into the file that the user named, if any.
 void write_output(const std::string& path, const ml::ModelFile& model);
 

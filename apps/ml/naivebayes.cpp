@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/core/error.h"
 #include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/gaussian_nb.h"
@@ -109,18 +110,26 @@ void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
       ->add_option("--priors", options->priors,
                    "Of the classes in ascending order; by default their shares of the rows")
       ->delimiter(',');
-  command
-      ->add_option("--var-smoothing", options->var_smoothings,
-                   "gaussian: part of the largest variance added to all; a,b with --cv")
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--alpha", options->alphas, "multinomial: what is added to each count; a,b with --cv")
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_flag("!--no-fit-prior", options->multinomial.fit_prior, "multinomial: all classes are equally likely");
+  auto* smoothing = command
+                        ->add_option("--var-smoothing", options->var_smoothings,
+                                     "gaussian: part of the largest variance added to all; a,b with --cv")
+                        ->delimiter(',')
+                        ->capture_default_str();
+  auto* alpha =
+      command->add_option("--alpha", options->alphas, "multinomial: what is added to each count; a,b with --cv")
+          ->delimiter(',')
+          ->capture_default_str();
+  auto* no_fit_prior = command->add_flag("!--no-fit-prior", options->multinomial.fit_prior,
+                                         "multinomial: all classes are equally likely");
   options->cv.add_to(*command);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
-  command->callback([options, words] {
+  command->callback([options, words, smoothing, alpha, no_fit_prior] {
+    const bool gaussian_kind = options->kind == "gaussian";
+    for (const CLI::Option* of_other :
+         gaussian_kind ? std::vector<CLI::Option*>{alpha, no_fit_prior} : std::vector{smoothing}) {
+      if (of_other->count() > 0)
+        fail(Fault::Usage, fmt::format("{} is not of --kind {}", of_other->get_name(), options->kind));
+    }
     options->gaussian.priors = options->multinomial.class_prior = options->priors;
     const Kind<ml::GaussianNB, ml::GaussianNBOptions> gaussian{
         options->gaussian, "var_smoothing", &ml::GaussianNBOptions::var_smoothing, options->var_smoothings};
@@ -131,7 +140,7 @@ void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
     options->cv.check(options->var_smoothings.size(), "--var-smoothing");
     options->cv.check(options->alphas.size(), "--alpha");
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) {
-      options->kind == "gaussian" ? run(*options, gaussian, world) : run(*options, multinomial, world);
+      gaussian_kind ? run(*options, gaussian, world) : run(*options, multinomial, world);
     });
   });
 }

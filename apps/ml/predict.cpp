@@ -11,9 +11,9 @@
 #include "commands.h"
 #include "data/source_options.h"
 #include "lockstep/core/error.h"
-#include "lockstep/core/file.h"
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/read_table.h"
+#include "ml/ml_options.h"
 #include "ml/write_values.h"
 #include "with_commas.h"
 
@@ -31,7 +31,7 @@ struct Options {
 void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std::vector<std::string>& names) {
   x.scalar_type() == at::kFloat ? preparation.apply(x.mutable_data_ptr<float>(), x.size(0), x.size(1))
                                 : preparation.apply(x.mutable_data_ptr<double>(), x.size(0), x.size(1));
-  const at::Tensor bad = x.isfinite().logical_not().nonzero();
+  const at::Tensor bad = x.isfinite().logical_not().nonzero().contiguous();
   if (bad.size(0) == 0) return;
   const auto* first = bad.const_data_ptr<std::int64_t>();
   const bool missing = x[first[0]][first[1]].isnan().item<bool>();
@@ -42,14 +42,15 @@ void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std:
 
 void run(const Options& options) {
   check_names_format(options.output);
-  if (!options.output.empty()) check_can_write(options.output);
+  check_files({options.output}, {options.model, options.from.source});
   const auto model = ml::read_model(options.model);
   const auto predictor = ml::PredictorRegistry::instance().at("algorithm", model.algorithm)(model);
   const auto dataset = data::open(options.from.source, options.from.open);
   const auto& preparation = model.preparation;
-  const ml::RowLayout layout(*dataset,
-                             {.columns = model.fields(), .onehot = preparation.onehot, .ordinal = preparation.ordinal},
-                             preparation.categories);
+  const ml::RowLayout layout(
+      *dataset,
+      {.columns = model.fields(), .onehot = preparation.onehot, .ordinal = preparation.ordinal, .of_model = true},
+      preparation.categories);
   if (layout.names() != model.columns) {
     fail(Fault::Usage, fmt::format("{} has {} columns, and the model was fitted to {}", options.from.source,
                                    layout.columns(), model.columns.size()));

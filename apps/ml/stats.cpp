@@ -1,5 +1,6 @@
 // `lockstep stats`: what is in a table.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,6 +107,7 @@ void print_json(const Options& options, const ml::Table& table, const ml::Summar
   nlohmann::json report = {{"rows", table.rows()}, {"weight", moments.weight}, {"ranks", table.group().size()},
                            {"ddof", options.ddof}, {"columns", columns},       {"complete_rows", complete},
                            {"seconds", seconds},   {"output", options.gram}};
+  if (!options.summary.products) report.erase("complete_rows");  // nobody looked
   if (gram) {
     report["mean"] = json_of(gram->mean);
     report["centred_products"] = json_of(gram->centred);
@@ -123,12 +125,11 @@ void write_gram(const std::string& path, const ml::Gram& gram) {
                       {{.name = "correlation"}, ml::correlation_of(gram.centred)}});
 }
 
-void run(const Options& options, comm::Communicator& world) {
+void run(Options options, comm::Communicator& world) {
   const auto table = read_source(options.ml, world);
-  ml::SummaryOptions wanted = options.summary;
-  wanted.products = !options.gram.empty() || table->columns() <= kMostProducts;
+  options.summary.products = !options.gram.empty() || table->columns() <= kMostProducts;
   const Stopwatch watch;
-  const ml::Summary found = ml::summary(*table, wanted);
+  const ml::Summary found = ml::summary(*table, options.summary);
   const double seconds = watch.seconds();
   if (!options.gram.empty() && !found.gram) {
     fail(Fault::Data, "every row has a missing value: there are no products for " + options.gram);
@@ -152,6 +153,8 @@ void add_stats(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--gram", options->gram, "File for sums of products: .npz, .h5 …");
   command->callback([options, words] {
     check_names_format(options->gram);
+    if (!std::isfinite(options->ddof))
+      fail(Fault::Usage, fmt::format("--ddof {}: it is a finite number", options->ddof));
     on_ml_ranks(options->ml, words, {options->gram}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

@@ -152,6 +152,8 @@ TEST_F(MlCommands, PredictPrintsWhatClassesAreCalled) {
   EXPECT_EQ(printed.output, "kind\n\"blue, dark\"\nred\n");
   ASSERT_EQ(run({"predict", *this / "model", *this / "new.csv", "-o", *this / "said.csv"}).code, 0);
   EXPECT_EQ(read_whole(*this / "said.csv"), printed.output);
+  folder_.write("gaps.csv", "x[1],x[0]\n8,8\n0,\n,\n");
+  EXPECT_TRUE(has(run({"predict", *this / "model", *this / "gaps.csv"}).errors, "row 1, 'x[0]' is missing"));
   // An array has the probabilities of all classes side by side.
   ASSERT_EQ(run({"predict", *this / "model", *this / "new.csv", "--proba", "-o", *this / "said.npy"}).code, 0);
   const auto set = data::open(*this / "said.npy");
@@ -558,6 +560,8 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");
   folder_.write("wide.csv", "u,v,w\n1,2,3\n");
   folder_.write("one.csv", "a,b\n1,7\n3,7\n5,7\n");
+  folder_.write("latin.csv", "a,city\n1,M\xFCnchen\n2,Ulm\n");
+  folder_.write("large.csv", "a,b\n1e200,1\n-1e200,2\n3e200,3\n5e200,4\n");
   folder_.write("minus.csv", "a,b\n1,0\n-3,1\n5,0\n");
   const std::string model = *this / "model", labels = *this / "labels.csv", nowhere = *this / "none/model";
   const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
@@ -601,9 +605,35 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"knn", *this / "one.csv", *this / "one.csv", "--target", "a", "-k", "1", "-o", labels, "--model", nowhere},
        "name a file in a folder that exists",
        2},
-      {{"dbscan", *this / "one.csv", "-o", model}, "format", 2},
+      {{"dbscan", *this / "one.csv", "-o", model}, "is of no known format", 2},
       {{"knn", *this / "gap.csv", "--target", "a"}, "name a second data set", 2},
-      {{"knn", *this / "gap.csv", "--target", "a", "--columns", "a", "-n", "2", "--model", model}, "of 3 rows", 2},
+      {{"knn", *this / "one.csv", "--target", "a", "-n", "2", "--model", model}, "of 3 rows", 2},
+      {{"linreg", *this / "text.csv", "--target", "city", "-n", "2", "-o", model}, "'city' is text, and regression", 2},
+      {{"linreg", *this / "one.csv", "--target", "b", "--columns", "a,b", "-n", "2"}, "cannot explain itself", 2},
+      {{"linreg", *this / "one.csv", "--target", "b,b", "-n", "2"}, "'b' is named twice by --target", 2},
+      {{"kmeans", *this / "text.csv", "--onehot", "city", "--ordinal", "city", "-n", "2"}, "choose one", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "--weights", "city", "-n", "2"}, "there is no field 'city'", 2},
+      {{"kmeans", *this / "text.csv", "-k", "2", "--columns", "a", "--weights", "city"},
+       "weights of rows are numbers",
+       2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "-n", "2", "-o", *this / "one.csv"}, "is the data itself", 2},
+      {{"pca", *this / "one.csv", "-n", "2", "-o", model, "--plot", model}, "is named for two things", 2},
+      {{"kmeans", *this / "latin.csv", "--onehot", "city", "-k", "2", "-n", "2", "-o", model},
+       "'city' is not UTF-8",
+       1},
+      {{"kmeans", *this / "large.csv", "-k", "2", "--batch-size", "2", "-n", "2", "-o", model},
+       "values are too large",
+       1},
+      {{"dbscan", *this / "large.csv", "-n", "2", "-o", labels}, "squares of the values are too large", 1},
+      {{"knn", *this / "large.csv", *this / "large.csv", "--target", "b", "-k", "2", "--regression", "-n", "2", "-o",
+        labels},
+       "squares of the values are too large",
+       1},
+      {{"naivebayes", *this / "one.csv", "--target", "a", "-n", "2", "-o", model}, "'b' is constant in class 1", 1},
+      {{"naivebayes", *this / "minus.csv", "--target", "b", "--alpha", "1"}, "--alpha is not of --kind gaussian", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "--n-init", "0"}, "'0' is not a whole number from 1", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "--threads", "0"}, "'0' is not a whole number from 1", 2},
+      {{"stats", *this / "one.csv", "--ddof", "nan"}, "--ddof nan: it is a finite number", 2},
       {{"linreg", *this / "gap.csv"}, "--target is required", 2},
       {{"linreg", *this / "gap.csv", "--target", "c"}, "there is no field 'c'", 2},
       {{"linreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},

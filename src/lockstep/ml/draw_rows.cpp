@@ -1,12 +1,17 @@
 #include "lockstep/ml/draw_rows.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <span>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/ml/fold.h"
@@ -32,6 +37,44 @@ std::vector<std::int64_t> draw_different(Random& random, std::int64_t end, std::
     numbers.push_back(seen.insert(drawn).second ? drawn : last);
     seen.insert(numbers.back());
   }
+  return numbers;
+}
+
+std::vector<std::int64_t> draw_different_by_weight(const Table& table, std::uint64_t seed, std::int64_t count) {
+  // Each row waits for a time that is exponential of its weight; the first come (Efraimidis and Spirakis, 2006).
+  struct Waiting {
+    double time;
+    std::int64_t row;
+    bool operator<(const Waiting& other) const { return std::tie(time, row) < std::tie(other.time, other.row); }
+  };
+  std::vector<Waiting> first;
+  const auto keep_first = [&] {
+    const auto most = std::min(first.size(), static_cast<std::size_t>(count));
+    std::partial_sort(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(most), first.end());
+    first.resize(most);
+  };
+  at::Tensor scratch;
+  for (std::int64_t number = table.own_begin(); number < table.own_end(); ++number) {
+    const Block block = table.block(number, scratch);
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      if (block.weight(row) == 0) continue;
+      Random random(seed, static_cast<std::uint64_t>(block.first + row));
+      first.push_back({-std::log1p(-random.uniform()) / block.weight(row), block.first + row});
+    }
+    keep_first();
+  }
+  const std::string own(reinterpret_cast<const char*>(first.data()), first.size() * sizeof(Waiting));
+  first.clear();
+  for (const std::string& bytes : table.group().gather_bytes(own)) {
+    const std::size_t before = first.size();
+    first.resize(before + bytes.size() / sizeof(Waiting));
+    if (!bytes.empty()) std::memcpy(first.data() + before, bytes.data(), bytes.size());
+  }
+  keep_first();
+  if (static_cast<std::int64_t>(first.size()) < count)
+    fail(Fault::Data, fmt::format("{} rows weigh more than 0, and {} are to be drawn", first.size(), count));
+  std::vector<std::int64_t> numbers;
+  for (const Waiting& one : first) numbers.push_back(one.row);
   return numbers;
 }
 

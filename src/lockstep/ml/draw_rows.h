@@ -15,6 +15,10 @@ namespace lockstep::ml {
 /// Different numbers below `end`, by Floyd's method: each choice is as likely as any other. At most `end` of them.
 std::vector<std::int64_t> draw_different(Random& random, std::int64_t end, std::int64_t count);
 
+/// Different rows of a weighted table, of which a row is as likely first as its weight is large; by number, the same on
+/// all ranks. A collective. Fault::Data if fewer rows weigh anything.
+std::vector<std::int64_t> draw_different_by_weight(const Table& table, std::uint64_t seed, std::int64_t count);
+
 /// Tables of rows of a table, drawn with replacement, in the order of their numbers. Each is a collective, and has
 /// neither targets nor names. The table must live as long.
 class RowDraw {

@@ -70,5 +70,31 @@ TEST(RowDraw, DrawsRowsByTheirWeight) {
   });
 }
 
+TEST(DrawDifferent, ByWeightIsTheSameOnAnyRanksAndFollowsWeights) {
+  constexpr std::int64_t kRows = 20'000;
+  const at::Tensor x = at::arange(kRows, at::kDouble).unsqueeze(1);
+  // Of the first half a row weighs three times as much as of the second; every fourth weighs nothing.
+  at::Tensor weights = at::ones({kRows}, at::kDouble);
+  weights.slice(0, 0, kRows / 2).fill_(3);
+  weights.slice(0, 0, kRows, 4).zero_();
+  std::vector<std::int64_t> first;
+  for (const int ranks : {1, 2, 3}) {
+    with_table(ranks, {x, {}, weights}, [&](const Table& table) {
+      const auto numbers = draw_different_by_weight(table, 7, 2000);
+      if (table.group().rank() == 0 && first.empty()) first = numbers;
+      EXPECT_EQ(numbers, first);
+      EXPECT_EQ(test::message_of([&] { draw_different_by_weight(table, 7, kRows); }, Fault::Data),
+                "15000 rows weigh more than 0, and 20000 are to be drawn");
+    });
+  }
+  ASSERT_EQ(std::set<std::int64_t>(first.begin(), first.end()).size(), 2000U);
+  std::int64_t heavy = 0;
+  for (const std::int64_t row : first) {
+    EXPECT_NE(row % 4, 0);
+    heavy += row < kRows / 2 ? 1 : 0;
+  }
+  EXPECT_NEAR(static_cast<double>(heavy), 1480, 100);  // fewer than three quarters, as they are not put back
+}
+
 }  // namespace
 }  // namespace lockstep::ml

@@ -3,9 +3,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
+#include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/ml/preparation.h"
 #include "lockstep/ml/score.h"
 
 namespace lockstep::ml {
@@ -54,6 +56,12 @@ double r2_score_of_rows(const Table& table, const LinearModel& model, int thread
 
 void check_has_target(const Table& table) {
   if (table.targets() == 0) fail(Fault::Usage, "regression needs a target");
+  for (const auto& name : table.target_names()) {
+    if (table.preparation() == nullptr || !table.preparation()->categories.contains(name)) continue;
+    fail(Fault::Usage,
+         fmt::format("'{}' is text, and regression explains numbers; classes are for a classifier, such as logreg",
+                     name));
+  }
 }
 
 ModelFile linear_file(const std::string& algorithm, const LinearModel& model, const Table& table,

@@ -37,7 +37,7 @@ void read_some(const data::Dataset& dataset, std::int64_t first, std::int64_t co
       layout.read(sample, to.x + row * layout.columns(), to.targets + row * layout.targets(),
                   to.weights + (layout.weighted() ? row : 0));
     } catch (Error& error) {
-      error.during(dataset.name(first + row));
+      error.during("reading " + dataset.name(first + row));
       throw;
     }
   }

@@ -160,6 +160,14 @@ TEST_F(ReadTable, TextThatIsMissingIsNoClass) {
   });
 }
 
+TEST_F(ReadTable, TakesEncodedFieldsBesideNamedColumns) {
+  write("a,b,city\n1,2,Ulm\n2,3,Bonn\n");
+  on_ranks({2}, [&](Communicator& group) {
+    const auto table = read(group, {.choice = {.columns = {"a"}, .onehot = {"city"}}});
+    EXPECT_EQ(table->names(), (Names{"a", "city=Bonn", "city=Ulm"}));
+  });
+}
+
 TEST_F(ReadTable, SaysWhatMissingValuesLeave) {
   write("a,b\n1,\n,2\n");
   on_ranks({2}, [&](Communicator& group) {
@@ -175,7 +183,7 @@ TEST_F(ReadTable, SaysWhatMissingValuesLeave) {
   on_ranks({2}, [&](Communicator& group) {
     const auto table = read(group, {.preparation = {.missing = "drop"}});
     EXPECT_TRUE(has(test::message_of([&] { check_finite(*table); }, Fault::Data),
-                    "row 1 (counted without those left out), 'a' is no finite number"));
+                    "row 1 (counted without those left out), 'a' is infinite"));
   });
 }
 
@@ -183,8 +191,10 @@ TEST_F(ReadTable, NamesWhatCannotBeRead) {
   write("a,city\n1,Ulm\n2,Bonn\n");
   on_ranks({2}, [&](Communicator& group) {
     const std::string message = test::message_of([&] { read(group, {}); });
-    EXPECT_TRUE(has(message, "'Ulm' in ") && has(message, "--onehot city or --ordinal city")) << message;
-    EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.columns = {"a", "a"}}}); }), "'a' twice"));
+    EXPECT_TRUE(has(message, "city is text, such as 'Ulm' in ") && has(message, "--onehot city or --ordinal city"))
+        << message;
+    EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.columns = {"a", "a"}}}); }),
+                    "'a' is named twice by --columns"));
     EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.columns = {"a"}, .exclude = {"a"}}}); }),
                     "left out by --exclude"));
     EXPECT_TRUE(has(test::message_of([&] { read(group, {.choice = {.onehot = {"town"}}}); }), "'town'"));

@@ -11,11 +11,14 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/core/text.h"
 #include "lockstep/data/number_text.h"
+#include "lockstep/data/utf8.h"
 
 namespace lockstep::ml {
 namespace {
@@ -76,7 +79,7 @@ bool is_text(const data::Schema& schema, const std::string& name) {
   return schema[data::place_of(schema, name)].encoding == data::Encoding::Text;
 }
 
-/// ": 'Ulm' in cities.csv: sample 7", of the first text in a field that is no number; empty if all are.
+/// "'Ulm' in cities.csv: sample 7", the first text in a field that is no number; empty if all are.
 std::string first_text(const data::Dataset& dataset, std::size_t place) {
   data::Sample sample;
   std::string scratch;
@@ -84,18 +87,43 @@ std::string first_text(const data::Dataset& dataset, std::size_t place) {
     dataset.read(row, sample);
     const data::Value& value = sample.values[place];
     const auto text = text_of(dataset.schema()[place], value, scratch);
-    if (!value.missing && !data::parse_float64(text)) return fmt::format(": '{}' in {}", text, dataset.name(row));
+    if (!value.missing && !data::parse_float64(text)) return fmt::format("'{}' in {}", text, dataset.name(row));
   }
   return "";
 }
 
-void check_named_once(const std::vector<std::string>& columns, const std::vector<std::string>& exclude) {
-  std::set<std::string_view> seen(exclude.begin(), exclude.end());
-  for (const auto& name : columns) {
-    if (seen.insert(name).second) continue;
-    fail(Fault::Usage, contains(exclude, name)
-                           ? fmt::format("'{}' is named by --columns and left out by --exclude", name)
-                           : fmt::format("--columns names '{}' twice", name));
+/// Fault::Usage, naming all `fields`, if there are any that are text and are to be numbers.
+void refuse_text(const data::Dataset& dataset, const std::vector<std::string>& fields, const std::string& remedy) {
+  if (fields.empty()) return;
+  const std::string first = first_text(dataset, data::place_of(dataset.schema(), fields.front()));
+  fail(Fault::Usage,
+       fmt::format("{} {} text{}; {}", list_some(fields, fields.size()), fields.size() == 1 ? "is" : "are",
+                   first.empty() ? "" : fmt::format(", such as {}", first), remedy));
+}
+
+void check_choice(const ColumnChoice& choice) {
+  std::set<std::string_view> seen;
+  const auto refuse = [](const std::string& name, const char* what) {
+    fail(Fault::Usage, fmt::format("'{}' {}", name, what));
+  };
+  for (const auto& name : choice.columns) {
+    if (!seen.insert(name).second) refuse(name, "is named twice by --columns");
+    if (contains(choice.exclude, name)) refuse(name, "is named by --columns and left out by --exclude");
+    if (contains(choice.targets, name))
+      refuse(name, "is the target, and cannot explain itself: leave it out of --columns");
+  }
+  for (const auto& name : choice.onehot) {
+    if (contains(choice.ordinal, name)) refuse(name, "is encoded by --onehot and by --ordinal: choose one");
+  }
+  for (const auto& name : choice.exclude) {
+    if (contains(choice.onehot, name) || contains(choice.ordinal, name))
+      refuse(name, "is to be encoded and left out by --exclude");
+  }
+  seen.clear();
+  for (const auto& name : choice.targets) {
+    if (!seen.insert(name).second) refuse(name, "is named twice by --target");
+    if (contains(choice.onehot, name) || contains(choice.ordinal, name))
+      refuse(name, "is the target, which is numbered without --onehot or --ordinal");
   }
 }
 
@@ -125,7 +153,12 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
         auto& texts = found[static_cast<std::size_t>(thread)][schema[place].name];
         if (sample.values[place].missing && !contains(choice.onehot, schema[place].name)) continue;
         const auto text = text_of(schema[place], sample.values[place], scratch);
-        if (texts.size() <= kMost && texts.find(text) == texts.end()) texts.emplace(text);
+        if (texts.size() > kMost || texts.find(text) != texts.end()) continue;
+        if (!data::is_utf8(text)) {
+          fail(Fault::Data, fmt::format("'{}' is not UTF-8 in {}: convert the file, e.g. with iconv",
+                                        schema[place].name, dataset.name(first + row)));
+        }
+        texts.emplace(text);
       }
     }
   });
@@ -144,9 +177,9 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
   Categories result;
   for (const auto& field : fields) {
     if (all[field].size() > kMost) {
-      fail(Fault::Usage, fmt::format("'{}' has more than {} different values: too many to be encoded; leave it out by "
-                                     "--exclude {}",
-                                     field, kMost, field));
+      fail(Fault::Usage,
+           fmt::format("'{}' has more than {} different values: too many to be {}", field, kMost,
+                       contains(choice.targets, field) ? "classes" : "encoded; leave it out by --exclude " + field));
     }
     result[field].assign(all[field].begin(), all[field].end());
   }
@@ -207,10 +240,9 @@ RowLayout::Part RowLayout::part_of(const data::Dataset& dataset, const std::stri
     return {place, field, kind, categories.at(name)};
   }
   if (!field.fixed()) {
-    const std::string remedy = text ? fmt::format("encode it by --onehot {0} or --ordinal {0}", name)
-                                    : std::string("name the columns by --columns");
-    fail(Fault::Usage, fmt::format("{} holds no numbers of one size{}; {}, or leave it out by --exclude {}",
-                                   field.text(), text ? first_text(dataset, place) : "", remedy, name));
+    fail(Fault::Usage, fmt::format("{} holds no numbers of one size: name the columns by --columns, or leave it out by "
+                                   "--exclude {}",
+                                   field.text(), name));
   }
   return {place, field, kind};
 }
@@ -222,20 +254,37 @@ RowLayout::RowLayout(const data::Dataset& dataset, const ColumnChoice& choice, c
     return contains(choice.ordinal, name) ? Kind::Ordinal : Kind::Numbers;
   };
   for (const auto& name : choice.exclude) (void)data::place_of(schema, name);
-  check_named_once(choice.columns, choice.exclude);
+  check_choice(choice);
   for (const auto& name : choice.targets) {
     targets_.push_back(part_of(dataset, name, is_text(schema, name) ? Kind::Ordinal : Kind::Numbers, categories));
   }
-  if (!choice.weights.empty()) weights_.push_back(part_of(dataset, choice.weights, Kind::Numbers, {}));
-  for (const auto& name : choice.columns) columns_.push_back(part_of(dataset, name, kind_of(name), categories));
-  if (choice.columns.empty()) {
+  if (!choice.weights.empty()) {
+    if (is_text(schema, choice.weights)) refuse_text(dataset, {choice.weights}, "weights of rows are numbers");
+    weights_.push_back(part_of(dataset, choice.weights, Kind::Numbers, {}));
+  }
+  std::vector<std::string> names = choice.columns;
+  if (names.empty()) {
     for (const Field& field : schema) {
       const bool taken = contains(choice.exclude, field.name) || contains(choice.targets, field.name);
       const bool wanted = field.classes.empty() || kind_of(field.name) != Kind::Numbers;
-      if (!taken && field.name != choice.weights && wanted)
-        columns_.push_back(part_of(dataset, field.name, kind_of(field.name), categories));
+      if (!taken && field.name != choice.weights && wanted) names.push_back(field.name);
     }
   }
+  for (const auto* encoded : {&choice.onehot, &choice.ordinal}) {
+    for (const auto& name : *encoded) {
+      if (!contains(names, name)) names.push_back(name);
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& name : names) {
+    if (kind_of(name) == Kind::Numbers && is_text(schema, name)) texts.push_back(name);
+  }
+  const std::string all = fmt::format("{}", fmt::join(texts, ","));
+  refuse_text(dataset, texts,
+              choice.of_model
+                  ? std::string("the model was fitted to numbers there")
+                  : fmt::format("encode by --onehot {0} or --ordinal {0}, or leave out by --exclude {0}", all));
+  for (const auto& name : names) columns_.push_back(part_of(dataset, name, kind_of(name), categories));
   if (columns_.empty()) fail(Fault::Usage, "no column is left; name some by --columns");
   for (const Part& part : columns_) part.name(names_);
   for (const Part& part : targets_) part.name(target_names_);

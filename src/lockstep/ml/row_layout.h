@@ -16,13 +16,15 @@ namespace lockstep::ml {
 
 /// What the user chose.
 struct ColumnChoice {
-  std::vector<std::string> columns = {};  // empty: all but labels, targets, weights and those left out
+  /// Empty: all but labels, targets, weights and those left out. Fields that are encoded are columns, named or not.
+  std::vector<std::string> columns = {};
   std::vector<std::string> exclude = {};
   std::vector<std::string> targets = {};
   std::string weights = {};
   std::string type = {};                  // "float32" or "float64"; empty: float32 where all columns are, else float64
   std::vector<std::string> onehot = {};   // fields of which each value becomes a column, 1 where it stands and 0 else
   std::vector<std::string> ordinal = {};  // fields whose values are numbered in their order
+  bool of_model = false;                  // columns are those that a model was fitted to: there is no choice
 };
 
 /// The values, as text, of fields that are encoded, sorted.

@@ -18,6 +18,7 @@
 
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
+#include "lockstep/ml/preparation.h"
 
 namespace lockstep::ml {
 
@@ -155,8 +156,8 @@ class MemoryTable final : public Table {
         fail(Fault::Usage, fmt::format("{} {} for {} rows", tensor->size(0), name, x.size(0)));
       }
     }
-    if (rows.weights.defined() && !rows.weights.ge(0).all().item<bool>()) {
-      fail(Fault::Usage, "weights of rows are from 0 on");
+    if (rows.weights.defined() && !rows.weights.ge(0).logical_and(rows.weights.isfinite()).all().item<bool>()) {
+      fail(Fault::Usage, "weights of rows are finite numbers from 0 on");
     }
   }
 
@@ -229,11 +230,15 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
   // Zeros of the others make of the sum a gathering.
   const std::int64_t columns = table.columns();
   at::Tensor result = at::zeros({static_cast<std::int64_t>(numbers.size()), columns}, at::kDouble);
+  std::vector<std::size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](auto one, auto other) { return numbers[one] < numbers[other]; });
   at::Tensor scratch;
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
+  Block block;  // read once for all rows of it
+  for (const std::size_t i : order) {
     const std::int64_t number = numbers[i] / table.plan().block_rows;
     if (number < table.own_begin() || number >= table.own_end()) continue;
-    const Block block = table.block(number, scratch);
+    if (block.rows == 0 || block.first != table.plan().begin(number)) block = table.block(number, scratch);
     with_type_of(table, [&]<class T>(T) {
       const T* row = block.x<T>() + (numbers[i] - block.first) * columns;
       std::copy_n(row, columns, result.mutable_data_ptr<double>() + static_cast<std::int64_t>(i) * columns);
@@ -277,9 +282,15 @@ void check_values(const Table& table, const Bad& is_bad, const char* message, co
 }  // namespace
 
 void check_finite(const Table& table) {
+  const Preparation* prepared = table.preparation().get();
+  std::string of_columns = "is no finite number; clean the data, or use --missing mean or drop";
+  if (prepared != nullptr && !prepared->scale.empty()) {
+    of_columns = "is no finite number once it is scaled; clean the data, or use --missing mean or drop";
+  } else if (table.left_out() > 0 || (prepared != nullptr && !prepared->fill.empty())) {
+    of_columns = "is infinite; clean the data";  // what is missing was seen to
+  }
   check_values(
-      table, [](auto value) { return !std::isfinite(value); },
-      "is no finite number; clean the data, or use --missing mean or drop",
+      table, [](auto value) { return !std::isfinite(value); }, of_columns.c_str(),
       "is no finite number; clean the data, or use --missing drop");
 }
 

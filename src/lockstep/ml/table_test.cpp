@@ -80,7 +80,7 @@ TEST(Table, RefusesWhatDoesNotGoTogether) {
   EXPECT_EQ(refusal([](int) { return TableRows{at::zeros({4, 3}, at::kLong)}; }),
             "a table holds float32 or float64, not Long");
   EXPECT_EQ(refusal([](int) { return TableRows{at::zeros({4, 3}), {}, at::tensor({1.0, -1.0, 1.0, 1.0})}; }),
-            "weights of rows are from 0 on");
+            "weights of rows are finite numbers from 0 on");
 }
 
 TEST(Table, NamesTheFirstValueThatIsNotFinite) {

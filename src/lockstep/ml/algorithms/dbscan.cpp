@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -95,7 +96,10 @@ DBSCAN::DBSCAN(DBSCANOptions options) : options_(options) {
 void DBSCAN::fit(const Table& table) {
   check_finite(table);
   // Where rows are spread most, the fewest are near in that column.
-  const std::int64_t widest = moments(table, options_.threads).variance().argmax().item<std::int64_t>();
+  const Moments columns = moments(table, options_.threads);
+  if (!(columns.max - columns.min).square().sum().isfinite().item<bool>())
+    fail(Fault::Data, "squares of the values are too large; scale the columns");
+  const std::int64_t widest = columns.variance().argmax().item<std::int64_t>();
   dbscan::Slabs slabs(table, widest, options_.eps);
   Points& points = slabs.points();
   const dbscan::Reach reach{options_.eps, static_cast<double>(options_.min_samples), options_.threads};

@@ -7,7 +7,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/ml/check_option.h"
 
 namespace lockstep::ml {
@@ -20,6 +22,24 @@ constexpr const char kName[] = "gaussian_nb";
 GaussianNB::GaussianNB(GaussianNBOptions options) : NaiveBayes(options.threads), options_(std::move(options)) {
   check_from_zero_on(options_.var_smoothing, "var_smoothing");
   check_priors(options_.priors, "priors");
+}
+
+void GaussianNB::fit(const Table& table) {
+  update(table, {}, true);
+  check_variances(table);
+}
+
+void GaussianNB::check_variances(const Table& table) const {
+  const at::Tensor good = var_.gt(0).logical_and(var_.isfinite()).logical_or(moments_.weight.eq(0).unsqueeze(1));
+  const at::Tensor bad = good.logical_not().nonzero().contiguous();
+  if (bad.size(0) == 0) return;
+  const auto* first = bad.const_data_ptr<std::int64_t>();
+  fail(Fault::Data,
+       var_[first[0]][first[1]].isfinite().item<bool>()
+           ? fmt::format("{} is constant in class {}, and {} by var_smoothing; leave it out, or raise var_smoothing",
+                         table.name_of(first[1]), classes_.name_of(first[0]),
+                         options_.var_smoothing > 0 ? "so are all columns: nothing is added" : "nothing is added")
+           : fmt::format("squares of {} are too large; scale the columns", table.name_of(first[1])));
 }
 
 void GaussianNB::update(const Table& table, const std::vector<double>& classes, bool anew) {

@@ -215,7 +215,9 @@ void MiniBatchKMeans::reassign(const Table& batch) {
 
 void MiniBatchKMeans::measure(const Table& table) {
   inertia_ = LabelledRows(table, options_.threads).nearest_inertia(centers_);
-  if (!std::isfinite(inertia_)) check_finite(table);
+  if (std::isfinite(inertia_)) return;
+  check_finite(table);
+  fail(Fault::Data, "squares of the values are too large; scale the columns");
 }
 
 }  // namespace lockstep::ml

@@ -11,6 +11,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/own_rows.h"
 #include "lockstep/ml/score.h"
 
@@ -38,7 +39,10 @@ void NearestNeighbors::fit(std::shared_ptr<const Table> table) {
 }
 
 Neighbors NearestNeighbors::kneighbors(const at::Tensor& x) const {
-  return rows_->nearest(x, options_.n_neighbors, options_.threads);
+  Neighbors found = rows_->nearest(x, options_.n_neighbors, options_.threads);
+  if (!found.distances.isfinite().all().item<bool>())
+    fail(Fault::Data, "squares of the values are too large; scale the columns");
+  return found;
 }
 
 void NearestNeighbors::read(const ModelFile& file) {
@@ -147,7 +151,7 @@ KNeighborsRegressor KNeighborsRegressor::from(const ModelFile& file) {
 }
 
 void KNeighborsRegressor::fit(std::shared_ptr<const Table> table) {
-  if (table->targets() == 0) fail(Fault::Usage, "regression needs a target");
+  check_has_target(*table);
   target_names_ = table->target_names();
   NearestNeighbors::fit(std::move(table));
 }
