@@ -27,7 +27,12 @@ const Fit kFits[] = {
     {"linreg", {"linreg", "ROWS", "-o", "MODEL", "--target", "y,z", "--l2", "2", "--columns", "a,b,c"}},
     {"lasso", {"lasso", "ROWS", "-o", "MODEL", "--target", "y", "--alpha", "0.1", "--columns", "a,b,c"}},
     {"elasticnet", {"elasticnet", "ROWS", "-o", "MODEL", "--target", "y", "--columns", "a,b,c"}},
+    {"linreg",
+     {"linreg", "ROWS", "-o", "MODEL", "--target", "y", "--columns", "a,b,gap,size", "--onehot", "word", "--ordinal",
+      "size", "--missing", "mean", "--scale", "standard"}},
     {"logreg", {"logreg", "ROWS", "-o", "MODEL", "--target", "kind", "--columns", "a,b,c"}},
+    {"logreg", {"logreg", "ROWS", "-o", "MODEL", "--target", "word", "--columns", "a,b,c", "--scale", "minmax"}},
+    {"knn", {"knn", "ROWS", "ROWS", "-o", "SAID", "--model", "MODEL", "--target", "word", "--columns", "a,b"}},
     {"naivebayes --kind gaussian", {"naivebayes", "ROWS", "-o", "MODEL", "--target", "kind", "--columns", "a,b,c"}},
     {"naivebayes --kind multinomial",
      {"naivebayes", "ROWS", "-o", "MODEL", "--target", "kind", "--kind", "multinomial", "--columns", "k,l,m"}},
@@ -47,11 +52,14 @@ INSTANTIATE_TEST_SUITE_P(Docs, Snippet, ::testing::ValuesIn(kFits),
 
 void write_rows(const TemporaryFolder& folder) {
   const auto values = ml::testing::blobs(500, 5, 4);
-  std::string text = "a,b,c,y,z,kind,k,l,m\n";
+  const char *words[] = {"red", "blue", "green"}, *sizes[] = {"S", "M", "L"};
+  std::string text = "a,b,c,y,z,kind,k,l,m,word,size,gap\n";
   for (std::int64_t row = 0; row < values.size(0); ++row) {
     const double* value = values.const_data_ptr<double>() + row * 5;
-    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", value[0], value[1], value[2], value[0] - 2 * value[3], value[4],
-                        (value[0] > 0) + 2 * (value[1] > 1), row % 7, row * row % 11, row % 3);
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", value[0], value[1], value[2], value[0] - 2 * value[3],
+                        value[4], (value[0] > 0) + 2 * (value[1] > 1), row % 7, row * row % 11, row % 3,
+                        words[value[0] > 0 ? row % 5 % 2 : 2], sizes[row * row % 3],
+                        row % 9 == 0 ? "" : fmt::format("{}", value[3]));
   }
   folder.write("rows.csv", text);
 }
