@@ -1,4 +1,5 @@
 // `lockstep predict`: what a fitted model says of other rows.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,15 +28,18 @@ struct Options {
   bool proba = false;
 };
 
-/// Fault::Data if a value is not finite then.
-void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std::vector<std::string>& names) {
+constexpr std::int64_t kRowsAtOnce = std::int64_t{1} << 16;
+
+/// Of rows from number `begin` on. Fault::Data if a value is not finite then.
+void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std::vector<std::string>& names,
+             std::int64_t begin) {
   x.scalar_type() == at::kFloat ? preparation.apply(x.mutable_data_ptr<float>(), x.size(0), x.size(1))
                                 : preparation.apply(x.mutable_data_ptr<double>(), x.size(0), x.size(1));
   const at::Tensor bad = x.isfinite().logical_not().nonzero().contiguous();
   if (bad.size(0) == 0) return;
   const auto* first = bad.const_data_ptr<std::int64_t>();
   const bool missing = x[first[0]][first[1]].isnan().item<bool>();
-  fail(Fault::Data, fmt::format("row {}, '{}' is {}", first[0], names[static_cast<std::size_t>(first[1])],
+  fail(Fault::Data, fmt::format("row {}, '{}' is {}", begin + first[0], names[static_cast<std::size_t>(first[1])],
                                 missing ? "missing; a model that was fitted with --missing mean fills it in"
                                         : "infinite, and so no number that a model could take"));
 }
@@ -55,15 +59,20 @@ void run(const Options& options) {
     fail(Fault::Usage, fmt::format("{} has {} columns, and the model was fitted to {}", options.from.source,
                                    layout.columns(), model.columns.size()));
   }
-  const auto rows = ml::read_rows(*dataset, 0, dataset->size(), layout, at::get_num_threads());
-  prepare(preparation, rows.x, model.columns);
   const auto names = options.proba ? predictor->proba_outputs() : predictor->outputs();
-  const auto value_names = options.proba ? std::vector<std::string>() : predictor->value_names();
-  const at::Tensor values = options.proba ? predictor->predict_proba(rows.x) : predictor->predict(rows.x);
-  if (values.numel() != dataset->size() * static_cast<std::int64_t>(names.size())) {
-    fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));
-  }
-  write_values(options.output, names, value_names, values);
+  ValuesFile file(options.output, names, options.proba ? std::vector<std::string>() : predictor->value_names());
+  std::int64_t first = 0;
+  do {
+    const std::int64_t count = std::min(kRowsAtOnce, dataset->size() - first);
+    const at::Tensor x = ml::read_rows(*dataset, first, count, layout, at::get_num_threads()).x;
+    prepare(preparation, x, model.columns, first);
+    const at::Tensor values = options.proba ? predictor->predict_proba(x) : predictor->predict(x);
+    if (values.numel() != count * static_cast<std::int64_t>(names.size()))
+      fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));
+    file.add(values);
+    first += count;
+  } while (first < dataset->size());
+  file.finish();
   if (options.output.empty()) return;
   fmt::print("{}: {} of {} rows\n", options.output, fmt::join(names, ", "), with_commas(dataset->size()));
 }

@@ -1,41 +1,42 @@
 #include "ml/write_values.h"
 
-#include <functional>
-#include <string_view>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "lockstep/core/file.h"
 #include "lockstep/data/csv_rows.h"
-#include "lockstep/data/format.h"
 #include "lockstep/data/number_text.h"
 
 namespace lockstep::apps {
 namespace {
 
-/// CSV: a line of names, then one for each row of `values` [rows, names], piece by piece.
-void write_lines(const std::vector<std::string>& names, const std::vector<std::string>& value_names,
-                 const at::Tensor& values, char separator, const std::function<void(std::string_view)>& write) {
-  std::string line;
-  const auto end_line = [&] {
-    line.back() = '\n';
-    write(line);
-    line.clear();
-  };
-  for (const auto& name : names) {
-    data::append_field(line, name);
-    line += separator;
+using Fields = std::vector<std::pair<data::Field, at::Tensor>>;
+
+std::unique_ptr<data::Writer> writer_of(const std::string& path, Fields& fields) {
+  data::Schema schema;
+  for (auto& [field, values] : fields) {
+    values = values.contiguous();
+    field.type = values.scalar_type();
+    field.shape = values.sizes().slice(1).vec();
+    schema.push_back(field);
   }
-  end_line();
-  const at::Tensor labels = value_names.empty() ? at::Tensor() : values.to(at::kLong);
-  const auto* value = static_cast<const std::byte*>(values.const_data_ptr());
-  for (std::int64_t place = 0; place < values.numel(); ++place, value += values.element_size()) {
-    if (labels.defined())
-      data::append_field(line, value_names.at(static_cast<std::size_t>(labels.const_data_ptr<std::int64_t>()[place])));
-    else
-      data::append_number(line, values.scalar_type(), value);
-    line += separator;
-    if ((place + 1) % values.size(1) == 0) end_line();
+  return data::format_named(data::format_to_write(path, "")).write(path, schema, {});
+}
+
+/// Rows whose keys are their numbers from `first` on.
+void add_rows(data::Writer& writer, const Fields& fields, std::int64_t first) {
+  data::Sample sample;
+  for (std::int64_t row = 0; row < fields.front().second.size(0); ++row) {
+    sample.clear(fields.size());
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const at::Tensor& values = fields[i].second;
+      const std::size_t bytes = values.nbytes() / static_cast<std::size_t>(values.size(0));
+      const auto* begin = static_cast<const std::byte*>(values.const_data_ptr());
+      sample.values[i].bytes = {begin + static_cast<std::size_t>(row) * bytes, bytes};
+      sample.values[i].shape = values.sizes().slice(1).vec();
+    }
+    writer.add(std::to_string(first + row), sample);
   }
 }
 
@@ -45,49 +46,93 @@ void check_names_format(const std::string& path) {
   if (!path.empty()) (void)data::format_to_write(path, "");
 }
 
-void write_fields(const std::string& path, std::vector<std::pair<data::Field, at::Tensor>> fields) {
-  data::Schema schema;
-  for (auto& [field, values] : fields) {
-    values = values.contiguous();
-    field.type = values.scalar_type();
-    field.shape = values.sizes().slice(1).vec();
-    schema.push_back(field);
-  }
-  const auto writer = data::format_named(data::format_to_write(path, "")).write(path, schema, {});
-  data::Sample sample;
-  for (std::int64_t row = 0; row < fields.front().second.size(0); ++row) {
-    sample.clear(fields.size());
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      const at::Tensor& values = fields[i].second;
-      const auto bytes = static_cast<std::size_t>(schema[i].bytes());
-      const auto* begin = static_cast<const std::byte*>(values.const_data_ptr());
-      sample.values[i].bytes = {begin + static_cast<std::size_t>(row) * bytes, bytes};
-      sample.values[i].shape.assign(schema[i].shape.begin(), schema[i].shape.end());
-    }
-    writer->add(std::to_string(row), sample);
-  }
+void write_fields(const std::string& path, Fields fields) {
+  const auto writer = writer_of(path, fields);
+  add_rows(*writer, fields, 0);
   writer->finish();
 }
 
+/// A line of names, then one for each row, into a file or onto standard output.
+class ValuesFile::Lines {
+ public:
+  Lines(const std::string& path, const std::vector<std::string>& names)
+      : separator_(path.ends_with(".tsv") ? '\t' : ',') {
+    if (!path.empty()) file_.emplace(path);
+    for (const auto& name : names) {
+      data::append_field(line_, name);
+      line_ += separator_;
+    }
+    end_line();
+  }
+
+  void add(const at::Tensor& values, const std::vector<std::string>& value_names) {
+    const at::Tensor labels = value_names.empty() ? at::Tensor() : values.to(at::kLong);
+    const auto* value = static_cast<const std::byte*>(values.const_data_ptr());
+    for (std::int64_t place = 0; place < values.numel(); ++place, value += values.element_size()) {
+      if (labels.defined()) {
+        const auto number = labels.const_data_ptr<std::int64_t>()[place];
+        data::append_field(line_, value_names.at(static_cast<std::size_t>(number)));
+      } else {
+        data::append_number(line_, values.scalar_type(), value);
+      }
+      line_ += separator_;
+      if ((place + 1) % values.size(1) == 0) end_line();
+    }
+  }
+
+  void finish() {
+    if (file_) file_->commit();
+  }
+
+ private:
+  void end_line() {
+    line_.back() = '\n';
+    if (file_)
+      file_->write(line_);
+    else
+      fmt::print("{}", line_);
+    line_.clear();
+  }
+
+  char separator_;
+  std::optional<WholeFile> file_;
+  std::string line_;
+};
+
+ValuesFile::ValuesFile(std::string path, std::vector<std::string> names, std::vector<std::string> value_names)
+    : path_(std::move(path)), names_(std::move(names)), value_names_(std::move(value_names)) {
+  if (path_.empty() || data::format_to_write(path_, "") == "csv") lines_ = std::make_unique<Lines>(path_, names_);
+}
+
+ValuesFile::~ValuesFile() = default;
+
+void ValuesFile::add(const at::Tensor& values) {
+  const at::Tensor of_names = values.reshape({values.size(0), static_cast<std::int64_t>(names_.size())}).contiguous();
+  lines_ ? lines_->add(of_names, value_names_) : add_samples(of_names);
+  rows_ += values.size(0);
+}
+
+void ValuesFile::add_samples(const at::Tensor& values) {
+  Fields fields;
+  if (names_.size() > 1 && data::format_to_write(path_, "") == "npy") {
+    fields = {{{.name = "values"}, values}};
+  } else {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      fields.push_back(
+          {{.name = names_[i], .classes = value_names_}, values.select(1, static_cast<std::int64_t>(i)).contiguous()});
+    }
+  }
+  if (!writer_) writer_ = writer_of(path_, fields);
+  add_rows(*writer_, fields, rows_);
+}
+
+void ValuesFile::finish() { lines_ ? lines_->finish() : writer_->finish(); }
+
 void write_values(const std::string& path, const std::vector<std::string>& names,
                   const std::vector<std::string>& value_names, const at::Tensor& values) {
-  const at::Tensor of_names = values.reshape({values.size(0), static_cast<std::int64_t>(names.size())}).contiguous();
-  if (path.empty()) {
-    return write_lines(names, value_names, of_names, ',', [](std::string_view text) { fmt::print("{}", text); });
-  }
-  const std::string format = data::format_to_write(path, "");
-  if (format == "csv") {
-    WholeFile file(path);
-    write_lines(names, value_names, of_names, path.ends_with(".tsv") ? '\t' : ',',
-                [&](std::string_view text) { file.write(text); });
-    return file.commit();
-  }
-  if (format == "npy" && names.size() > 1) return write_fields(path, {{{.name = "values"}, of_names}});
-  std::vector<std::pair<data::Field, at::Tensor>> fields;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    fields.push_back({{.name = names[i], .classes = value_names}, of_names.select(1, static_cast<std::int64_t>(i))});
-  }
-  write_fields(path, std::move(fields));
+  ValuesFile file(path, names, value_names);
+  file.add(values);
+  file.finish();
 }
 
 }  // namespace lockstep::apps

@@ -161,6 +161,33 @@ TEST_F(MlCommands, PredictPrintsWhatClassesAreCalled) {
   EXPECT_EQ(set->schema().at(0).shape, std::vector<std::int64_t>{2});
 }
 
+TEST_F(MlCommands, PredictReadsRowsPieceByPiece) {
+  std::string rows = "x,y\n";
+  constexpr int kRows = 70'000;  // more than are read at once
+  for (int i = 0; i < kRows; ++i) {
+    rows += fmt::format("{},{}\n", i, 2 * i);
+  }
+  folder_.write("rows.csv", rows);
+  ASSERT_EQ(run({"linreg", *this / "rows.csv", "--target", "y", "-o", *this / "model"}).code, 0);
+  folder_.write("last.csv", rows.substr(0, rows.size() - 1 - std::string("69999,139998").size()) + "inf,1\n");
+  for (const char* said : {"said.csv", "said.npy", "said.npz"}) {
+    ASSERT_EQ(run({"predict", *this / "model", *this / "rows.csv", "-o", *this / said}).code, 0);
+    const auto set = data::open(*this / said);
+    ASSERT_EQ(set->size(), kRows);
+    data::Sample sample;
+    for (const std::int64_t row : {0, 65'535, 65'536, 69'999}) {
+      set->read(row, sample);
+      double value = 0;
+      std::memcpy(&value, sample.values[0].bytes.data(), sizeof value);
+      EXPECT_NEAR(value, 2.0 * static_cast<double>(row), 1e-6) << said;
+    }
+    fs::remove(*this / said);
+    const auto refused = run({"predict", *this / "model", *this / "last.csv", "-o", *this / said});
+    EXPECT_TRUE(has(refused.errors, "row 69999, 'x' is infinite")) << refused.errors;
+    EXPECT_FALSE(fs::exists(*this / said));
+  }
+}
+
 TEST_F(MlCommands, PredictRefusesModelsThatWereChanged) {
   folder_.write("train.csv", "x,kind\n0,red\n1,red\n9,blue\n8,blue\n");
   const std::string model = *this / "model";
