@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/one_thread.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/kernels/add_gram.h"
 #include "lockstep/ml/sorted_rows.h"
@@ -90,6 +91,8 @@ at::Tensor is_constant(const Gram& gram) {
 }
 
 Gram gram(const Table& table, int threads) {
+  // Torch's own threads would spin on the cores that the next sweep needs, for matrices that one does in no time.
+  const OneThread alone;
   const GramShape shape{table.columns(), table.targets()};
   const FirstLook look = first_look(table);
   std::vector<GramScratch> scratch(static_cast<std::size_t>(threads));
