@@ -133,6 +133,7 @@ void report(const Options& options, const ml::Table& table, const ml::Table* que
 
 template <class Estimator>
 void run(Options options, comm::Communicator& world) {
+  if (world.rank() == 0) check_files({options.ml.output, options.model}, {options.query});
   const std::shared_ptr<const ml::Table> table = read_source(options.ml, world);
   const auto queries = options.query.empty() ? nullptr : read_queries(options, *table);
   if (queries) ml::check_finite(*queries);

@@ -19,6 +19,7 @@
 #include "lockstep/ml/algorithms/dbscan/vicinity.h"
 #include "lockstep/ml/check_option.h"
 #include "lockstep/ml/moments.h"
+#include "lockstep/ml/too_large.h"
 #include "lockstep/ml/union_find.h"
 
 namespace lockstep::ml {
@@ -97,8 +98,7 @@ void DBSCAN::fit(const Table& table) {
   check_finite(table);
   // Where rows are spread most, the fewest are near in that column.
   const Moments columns = moments(table, options_.threads);
-  if (!(columns.max - columns.min).square().sum().isfinite().item<bool>())
-    fail(Fault::Data, "squares of the values are too large; scale the columns");
+  if (!(columns.max - columns.min).square().sum().isfinite().item<bool>()) fail_of_large_squares();
   const std::int64_t widest = columns.variance().argmax().item<std::int64_t>();
   dbscan::Slabs slabs(table, widest, options_.eps);
   Points& points = slabs.points();

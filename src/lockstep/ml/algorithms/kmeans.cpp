@@ -17,6 +17,7 @@
 #include "lockstep/ml/check_option.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/moments.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -186,7 +187,7 @@ void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)
     const std::uint64_t seed = mix(options_.random_state, static_cast<std::uint64_t>(start));
     Lloyd lloyd(table, options_, begin(table, options_.n_clusters, seed, options_.threads));
     lloyd.run(tolerance, {.start = start, .starts = starts}, see);
-    if (!std::isfinite(lloyd.inertia())) fail(Fault::Data, "squares of the values are too large; scale the columns");
+    if (!std::isfinite(lloyd.inertia())) fail_of_large_squares();
     if (!(lloyd.inertia() < inertia_)) continue;
     inertia_ = lloyd.inertia();
     centers_ = lloyd.centers();

@@ -20,6 +20,7 @@
 #include "lockstep/ml/check_option.h"
 #include "lockstep/ml/draw_rows.h"
 #include "lockstep/ml/moments.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -217,7 +218,7 @@ void MiniBatchKMeans::measure(const Table& table) {
   inertia_ = LabelledRows(table, options_.threads).nearest_inertia(centers_);
   if (std::isfinite(inertia_)) return;
   check_finite(table);
-  fail(Fault::Data, "squares of the values are too large; scale the columns");
+  fail_of_large_squares();
 }
 
 }  // namespace lockstep::ml

@@ -14,6 +14,7 @@
 #include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/own_rows.h"
 #include "lockstep/ml/score.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -40,8 +41,7 @@ void NearestNeighbors::fit(std::shared_ptr<const Table> table) {
 
 Neighbors NearestNeighbors::kneighbors(const at::Tensor& x) const {
   Neighbors found = rows_->nearest(x, options_.n_neighbors, options_.threads);
-  if (!found.distances.isfinite().all().item<bool>())
-    fail(Fault::Data, "squares of the values are too large; scale the columns");
+  if (!found.distances.isfinite().all().item<bool>()) fail_of_large_squares();
   return found;
 }
 
