@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -13,6 +14,7 @@
 
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/endpoint.h"
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/comm/reduce.h"
 #include "lockstep/comm/shared_tensor.h"
 #include "lockstep/comm/tensor_values.h"
@@ -562,17 +564,18 @@ std::vector<std::string> Communicator::gather_bytes(const std::string& bytes) {
 
 // ---- groups --------------------------------------------------------------------------------------------
 
+std::vector<int> Communicator::hosts() {
+  const int mine = endpoint_->world_rank_of(0);
+  return gather_values(*this, std::span(&mine, 1));
+}
+
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   struct Choice {
     int color, key, rank;
   };
   const Choice mine{color, key, rank_};
-  std::vector<Choice> members;
-  for (const auto& text : gather_bytes(std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
-    Choice choice;
-    std::memcpy(&choice, text.data(), sizeof choice);
-    if (choice.color == color && color >= 0) members.push_back(choice);
-  }
+  auto members = gather_values(*this, std::span(&mine, 1));
+  std::erase_if(members, [&](const Choice& choice) { return choice.color != color || color < 0; });
   std::stable_sort(members.begin(), members.end(), [](const Choice& a, const Choice& b) { return a.key < b.key; });
   std::vector<int> ranks;
   for (const auto& member : members) ranks.push_back(member.rank);

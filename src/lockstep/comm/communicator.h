@@ -62,6 +62,8 @@ class Communicator {
   const char* backend() const noexcept;
   /// The rank in the world of a rank of this group.
   int world_rank(int rank) const noexcept;
+  /// By rank, the host that it is on, as the first rank of the world there. A collective.
+  std::vector<int> hosts();
 
   /// Memory that the ranks of the host map, so that collectives work in it in place.
   /// The tensor is an ordinary one: it may be moved, resized, freed, and outlive this.

@@ -150,15 +150,19 @@ const toml::node* find(const toml::table& root, const std::string& key) {
   return node;
 }
 
+/// A quoted key with a dot in it is not the path that get() walks, so it must not look like one.
+std::string step_of_path(std::string_view name) {
+  const bool plain = !name.empty() && name.find('.') == std::string_view::npos;
+  return plain ? std::string(name) : quoted(name);
+}
+
 /// First key of the document that nobody asked for.
 std::optional<std::pair<std::string, const toml::node*>> find_unknown(const toml::table& table,
                                                                       const std::string& prefix,
                                                                       const std::set<std::string>& asked) {
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
-    // A quoted key with a dot in it is not the path that get() walks, so it must not look like one.
-    const bool plain = !name.empty() && name.find('.') == std::string_view::npos;
-    const auto path = prefix + (plain ? std::string(name) : quoted(name));
+    const auto path = prefix + step_of_path(name);
     if (asked.contains(path) && !node.is_table()) continue;
     if (const auto* inner = node.as_table()) {
       if (auto found = find_unknown(*inner, path + '.', asked)) return found;
@@ -385,6 +389,26 @@ std::vector<double> Config::get(const std::string& key, const std::vector<double
 bool Config::has(const std::string& key) const {
   state_->asked.insert(key);
   return static_cast<bool>(state_->root.at_path(key));
+}
+
+bool Config::holds_text(const std::string& key) const {
+  state_->asked.insert(key);
+  const auto* node = find(state_->root, key);
+  return node != nullptr && node->is_string();
+}
+
+std::map<std::string, std::string> Config::texts(const std::string& key) const {
+  state_->asked.insert(key);
+  const auto* node = find(state_->root, key);
+  std::map<std::string, std::string> result;
+  if (node == nullptr) return result;
+  if (!node->is_table()) fail_type(*node, key, "a table");
+  for (const auto& [name, value] : *node->as_table()) {
+    const std::string text(name.str());
+    state_->asked.insert(key + "." + step_of_path(text));
+    result[text] = read_value<std::string>(value, key + "." + text);
+  }
+  return result;
 }
 
 std::vector<std::string> Config::keys(const std::string& key) const {

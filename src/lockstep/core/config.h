@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ class Config {
   std::vector<std::int64_t> get(const std::string& key, const std::vector<std::int64_t>& fallback) const;
   std::vector<double> get(const std::string& key, const std::vector<double>& fallback) const;
   bool has(const std::string& key) const;
+  /// Whether the value at `key` is text, where it may be another type, too.
+  bool holds_text(const std::string& key) const;
+  /// A table of texts whose names may be any: { "*.bias" = "row" }.
+  std::map<std::string, std::string> texts(const std::string& key) const;
   /// Keys directly under the table `key` ("" is the root).
   std::vector<std::string> keys(const std::string& key) const;
 

@@ -200,6 +200,15 @@ void bind_to(const std::vector<int>& cpus) {
     fail_errno("cannot bind a thread to CPUs " + join(names, ","), errno);
 }
 
+std::string cpu_maker() {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_is("intel")) return "intel";
+  if (__builtin_cpu_is("amd")) return "amd";
+#endif
+  return "other";
+}
+
 const Machine& machine() {
   static const Machine result = read_machine();
   return result;

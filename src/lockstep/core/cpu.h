@@ -38,6 +38,9 @@ std::vector<CpuSlot> bind_plan(const std::string& mode, int ranks, const std::ve
 /// Binds the calling thread (and threads it starts later).
 void bind_to(const std::vector<int>& cpus);
 
+/// "intel", "amd" or "other": libraries choose kernels by it.
+std::string cpu_maker();
+
 struct Machine {
   std::string host;
   std::string cpu_model;

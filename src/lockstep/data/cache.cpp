@@ -107,8 +107,9 @@ DatasetPtr open_cached(const std::string& source, const OpenOptions& options, co
     const Holders holders(whole->size(), group.size());
     return divided(std::move(whole), holders);
   }
-  const auto paths = files_named(source);
-  auto indices = indices_of(paths, options, group);
+  const auto [named, chosen] = source_named(source, options);
+  const auto paths = files_named(named);
+  auto indices = indices_of(paths, chosen, group);
   std::int64_t samples = 0;
   for (const auto& index : indices) {
     samples += index.samples;

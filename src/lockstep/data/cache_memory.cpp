@@ -14,27 +14,22 @@
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/handle.h"
+#include "lockstep/core/nameless_file.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::data {
 namespace {
 
-FileDescriptor nameless_file(std::size_t size, const std::string& folder) {
-  FileDescriptor file(folder.empty() ? memfd_create("lockstep-cache", MFD_CLOEXEC)
-                                     : open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!file && !folder.empty() && (errno == EOPNOTSUPP || errno == EISDIR)) {
-    std::string path = folder + "/lockstep-cacheXXXXXX";
-    file = FileDescriptor(mkostemp(path.data(), O_CLOEXEC));
-    if (file) unlink(path.c_str());
-  }
+FileDescriptor file_of(std::size_t size, const std::string& folder) {
+  FileDescriptor file =
+      folder.empty() ? FileDescriptor(memfd_create("lockstep-cache", MFD_CLOEXEC)) : nameless_file(folder);
   if (!file)
     fail_errno(fmt::format("cannot make a cache of {} in {}", format_bytes(static_cast<std::int64_t>(size)),
                            folder.empty() ? "memory" : folder),
                errno);
   // On a disk now, where it can still be said: a full one would end the process at a write into the mapping.
-  const int result = folder.empty()
-                         ? (ftruncate(file.get(), static_cast<off_t>(size)) == 0 ? 0 : errno)
-                         : posix_fallocate(file.get(), 0, static_cast<off_t>(std::max<std::size_t>(size, 1)));
+  const int result = folder.empty() ? (ftruncate(file.get(), static_cast<off_t>(size)) == 0 ? 0 : errno)
+                                    : reserve(file, static_cast<std::int64_t>(size));
   if (result != 0)
     fail_errno(fmt::format("no room for a cache of {} in {}", format_bytes(static_cast<std::int64_t>(size)),
                            folder.empty() ? "memory" : folder),
@@ -61,7 +56,7 @@ std::string host_identity() {
 }  // namespace
 
 CacheMemory private_memory(std::size_t size, const std::string& folder) {
-  return mapped(nameless_file(size, folder), size);
+  return mapped(file_of(size, folder), size);
 }
 
 CacheMemory shared_memory(std::size_t size, const std::string& folder, comm::Communicator& host) {
@@ -69,7 +64,7 @@ CacheMemory shared_memory(std::size_t size, const std::string& folder, comm::Com
   FileDescriptor file;
   std::string place;
   if (host.rank() == 0) {
-    file = nameless_file(size, folder);
+    file = file_of(size, folder);
     place = fmt::format("/proc/{}/fd/{}", getpid(), file.get());
   }
   place = host.broadcast_bytes(place, 0);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/sample_wire.h"
@@ -56,10 +58,11 @@ void take_arrived(Bytes row, Sample& sample) {
 
 Exchange::Exchange(const Dataset& dataset, const Order& order, comm::Communicator& group, const Share& share,
                    Position start)
-    : dataset_(dataset), order_(order), group_(group), holders_(holders_among(group, dataset)) {
-  for (const auto& text : group.gather_bytes(std::string(reinterpret_cast<const char*>(&share), sizeof share))) {
-    std::memcpy(&shares_.emplace_back(), text.data(), sizeof share);
-  }
+    : dataset_(dataset),
+      order_(order),
+      group_(group),
+      holders_(holders_among(group, dataset)),
+      shares_(comm::gather_values(group, std::span(&share, 1))) {
   reader_ = std::thread([this, start] { read_ahead(start); });
 }
 

@@ -25,6 +25,7 @@ struct OpenOptions {
   std::string separator;                 // of CSV; "": found out
   bool header = true;                    // of CSV: the first line names the columns
   std::vector<std::string> fields = {};  // of files that hold arrays of different length; empty: all
+  bool may_be_empty = false;             // a file without samples is none of its set's, and no mistake
   bool checksums = false;                // read those that are kept, for Dataset::verify()
   bool as_kept = false;                  // by the index that is kept, though the files changed since: to see what did
 };

@@ -129,7 +129,6 @@ Index scanned(const std::string& path, const std::string& name, const OpenOption
   } catch (Error& error) {
     throw error.during("scanning " + path);
   }
-  if (index.samples == 0) fail(Fault::Data, fmt::format("{} holds no samples", path));
   index.format = name;
   index.asked = words_of(options);
   const std::string folder = folder_of(path);
@@ -160,6 +159,12 @@ std::optional<Index> kept_index_of(const std::string& path, const OpenOptions& o
 Index index_of(const std::string& path, const OpenOptions& options) {
   if (auto index = kept_index_of(path, options)) return std::move(*index);
   Index index = scanned(path, format_of(path, options.format), options);
+  if (index.samples == 0) {
+    // Without the names of its fields nobody knows that it is one of the set.
+    if (options.may_be_empty && !index.schema.empty()) return index;
+    fail(Fault::Data,
+         fmt::format("{} holds no samples: check the path, or that the file was written to its end", path));
+  }
   // Arrays are found without a scan; their checksums wait until somebody asks for them.
   if (index.only_arrays()) return index;
   take_checksums(path, index);

@@ -50,9 +50,27 @@ Schema common_schema(const std::vector<std::string>& paths, const std::vector<In
   }
 }
 
+/// Of files that are one set, those that have samples; types cannot be guessed from the others. Fault::Data if none
+/// has.
+void leave_out_empty(std::vector<std::string>& paths, std::vector<Index>& indices) {
+  const std::string first = paths.front();
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (indices[i].samples == 0) continue;
+    if (kept != i) {
+      paths[kept] = std::move(paths[i]);
+      indices[kept] = std::move(indices[i]);
+    }
+    ++kept;
+  }
+  if (kept == 0) fail(Fault::Data, fmt::format("{} and all files beside it hold no samples", first));
+  paths.resize(kept);
+  indices.resize(kept);
+}
+
 /// This rank's of as many files as ranks, with the fields of all: types that are guessed from what a file
 /// holds differ from file to file.
-DatasetPtr open_own(const std::string& source, comm::Communicator& group, const OpenOptions& options) {
+DatasetPtr open_own(const std::string& source, comm::Communicator& group, OpenOptions options) {
   const auto files = expand(with_rank(source, "*"));
   if (static_cast<int>(files.size()) != group.size()) {
     fail(Fault::Usage, fmt::format("{} needs as many ranks as files: there are {} files and {} ranks", source,
@@ -60,22 +78,26 @@ DatasetPtr open_own(const std::string& source, comm::Communicator& group, const 
   }
   const std::string path = with_rank(source, std::to_string(group.rank()));
   if (!is_there(path)) fail(Fault::Usage, fmt::format("there is no {}; files of ranks are numbered from 0", path));
+  options.may_be_empty = true;
   Index index = index_of(path, options);
   Index about;  // without what is many bytes
   about.format = index.format;
   about.schema = index.schema;
+  about.samples = index.samples;
   std::vector<std::string> paths;
   std::vector<Index> others;
   for (const auto& bytes : group.gather_bytes(about.serialize())) {
     paths.push_back(with_rank(source, std::to_string(others.size())));
     others.push_back(Index::parse(bytes));
   }
+  leave_out_empty(paths, others);
   index.schema = common_schema(paths, others);
   return std::make_shared<StoredDataset>(path, std::move(index));
 }
 
-std::vector<Index> indices_of(const std::vector<std::string>& paths, const OpenOptions& options) {
+std::vector<Index> indices_of(const std::vector<std::string>& paths, OpenOptions options) {
   std::vector<Index> indices;
+  options.may_be_empty = paths.size() > 1;
   for (const auto& path : paths) indices.push_back(index_of(path, options));
   return indices;
 }
@@ -91,6 +113,15 @@ std::vector<std::string> expand(const std::string& source) {
   std::erase_if(paths, [](const auto& path) { return path.ends_with(".lsx"); });
   if (paths.empty()) fail(Fault::Usage, fmt::format("no file matches {}", source));
   return paths;
+}
+
+Source source_named(const std::string& source, OpenOptions options) {
+  const std::size_t colon = source.rfind(":/");
+  if (colon == std::string::npos || is_there(source)) return {source, std::move(options)};
+  for (const auto& path : split(source.substr(colon + 1), ',')) {
+    options.fields.push_back(path.starts_with('/') ? path.substr(1) : path);
+  }
+  return {source.substr(0, colon), std::move(options)};
 }
 
 std::vector<std::string> files_named(const std::string& source) {
@@ -125,12 +156,18 @@ DatasetPtr open(const std::string& source, const OpenOptions& options) {
   if (!is_there(source) && sets.contains(name)) {
     return sets.at("data set", name)(name.size() < source.size() ? source.substr(name.size() + 1) : "");
   }
-  const auto paths = files_named(source);
-  return join_files(paths, indices_of(paths, options));
+  const auto [files, chosen] = source_named(source, options);
+  auto paths = files_named(files);
+  auto indices = indices_of(paths, chosen);
+  leave_out_empty(paths, indices);
+  return join_files(paths, std::move(indices));
 }
 
 DatasetPtr open_part(const std::string& source, comm::Communicator& group, const OpenOptions& options) {
-  if (source.find(kRank) != std::string::npos) return open_own(source, group, options);
+  if (source.find(kRank) != std::string::npos) {
+    const auto [files, chosen] = source_named(source, options);
+    return open_own(files, group, chosen);
+  }
   auto all = open(source, options);
   const std::int64_t size = all->size(), ranks = group.size(), rank = group.rank();
   const std::int64_t first = size * rank / ranks;

@@ -1,7 +1,8 @@
 // lockstep/data/open.h
 //
 // What a user calls a data set, opened: a file, a folder, a pattern such as
-// part-*.csv, or the name of a built-in set.
+// part-*.csv, or the name of a built-in set. Of files that hold several arrays,
+// "data.h5:/x,/y" are two of them. A part of a pattern may be without samples, others have some.
 #pragma once
 
 #include <functional>
@@ -21,6 +22,13 @@ namespace lockstep::data {
 using DatasetRegistry = Registry<DatasetPtr(const std::string& arguments)>;
 
 DatasetPtr open(const std::string& source, const OpenOptions& options = {});
+
+/// A source without the names of fields, which are among the options then.
+struct Source {
+  std::string files;
+  OpenOptions options;
+};
+Source source_named(const std::string& source, OpenOptions options);
 
 /// The bytes of the files that an index, the one of paths[number], is of.
 using FilesOf = std::function<std::vector<std::shared_ptr<const FileBytes>>(std::size_t number, const Index& index)>;

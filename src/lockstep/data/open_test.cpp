@@ -114,6 +114,17 @@ TEST(OpenPart, EachRankHasItsFileAndAllHaveOneSchema) {
   EXPECT_EQ(schemas[0], open(folder / "part-*.csv")->schema());
 }
 
+TEST(OpenPart, OfARankMayBeWithoutRows) {
+  const Folder folder;
+  folder.write("part-0.csv", "a,b\n");
+  folder.write("part-1.csv", "a,b\n0.5,z\n");
+  comm::run_ranks(2, [&](Communicator& world) {
+    const auto set = open_part(folder / "part-{rank}.csv", world);
+    EXPECT_EQ(set->size(), world.rank());
+    EXPECT_EQ(set->schema()[0].text(), "a: float64");
+  });
+}
+
 TEST(OpenPart, NeedsAsManyRanksAsFiles) {
   const Folder folder;
   folder.write("part-0.csv", "a\n1\n");

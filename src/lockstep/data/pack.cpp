@@ -228,9 +228,11 @@ std::string with_suffix(const std::string& path, const std::string& suffix) {
 PackSource source_of(const std::string& source, const OpenOptions& options) {
   std::error_code unreadable;
   PackSource found{source, {}};
-  for (const auto& path : expand(source)) {
+  auto [files, chosen] = source_named(source, options);
+  chosen.may_be_empty = true;
+  for (const auto& path : expand(files)) {
     if (!fs::exists(path, unreadable)) return {source, {}};  // a built-in set
-    const Index index = index_of(path, options);
+    const Index index = index_of(path, chosen);
     found.identity +=
         fmt::format("\n{}: {}, {}", fs::absolute(path).lexically_normal().string(), index.format, index.asked);
     found.files.push_back(path);  // a folder is replaced with all that is in it

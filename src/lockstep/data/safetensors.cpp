@@ -13,6 +13,7 @@
 #include "lockstep/core/file.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/text.h"
+#include "lockstep/data/streamed_safetensors.h"
 
 namespace lockstep::data {
 namespace {
@@ -22,6 +23,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little 
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHead = 100'000'000;  // as in the reference implementation
 constexpr std::uint64_t kAlignment = 8;
+constexpr std::int64_t kPieceElements = 1 << 20;
 constexpr const char kFacts[] = "__metadata__";
 
 constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
@@ -51,6 +53,12 @@ std::uint64_t product(const std::vector<std::int64_t>& shape, std::uint64_t fact
 }  // namespace
 
 WrittenFile write_safetensors(const std::string& path, const NamedTensors& tensors, const Texts& facts, bool durable) {
+  return stream_safetensors(path, tensors, [](const NamedTensor& one) { return one.tensor; }, facts, durable);
+}
+
+WrittenFile stream_safetensors(const std::string& path, const NamedTensors& tensors,
+                               const std::function<at::Tensor(const NamedTensor&)>& values_of, const Texts& facts,
+                               bool durable) {
   nlohmann::ordered_json head;
   if (!facts.empty()) head[kFacts] = facts;
   std::uint64_t end = 0;
@@ -74,8 +82,13 @@ WrittenFile write_safetensors(const std::string& path, const NamedTensors& tenso
   put({reinterpret_cast<const char*>(&length), sizeof length});
   put(text);
   for (const auto& parameter : tensors) {
-    const at::Tensor values = parameter.tensor.detach().cpu().contiguous();
-    put({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+    const at::Tensor values = values_of(parameter).detach().contiguous().view(-1);
+    // Of a tensor on another device there is never more than a piece in memory.
+    const std::int64_t most = values.is_cpu() ? std::max<std::int64_t>(values.numel(), 1) : kPieceElements;
+    for (std::int64_t first = 0; first < values.numel(); first += most) {
+      const at::Tensor piece = values.narrow(0, first, std::min(most, values.numel() - first)).cpu();
+      put({static_cast<const char*>(piece.const_data_ptr()), piece.nbytes()});
+    }
   }
   file.commit(durable ? WholeFile::Durable::Yes : WholeFile::Durable::No);
   return {sizeof length + length + end, hasher.hex()};
@@ -162,6 +175,15 @@ at::Tensor Safetensors::read(const std::string& name) const {
   at::Tensor values = at::empty(entry.shape, entry.type);
   if (!bytes.empty()) std::memcpy(values.mutable_data_ptr(), bytes.data(), bytes.size());
   return values;
+}
+
+void Safetensors::read(const std::string& name, std::int64_t first, std::int64_t count, void* to) const {
+  const Entry& entry = this->entry(name);
+  const std::uint64_t size = c10::elementSize(entry.type);
+  data::Scratch scratch;
+  const Bytes bytes = file_->read(entry.begin + static_cast<std::uint64_t>(first) * size,
+                                  static_cast<std::uint64_t>(count) * size, scratch);
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
 }
 
 }  // namespace lockstep::data

@@ -43,8 +43,11 @@ class Safetensors {
   bool contains(const std::string& name) const { return entries_.contains(name); }
   const Texts& facts() const noexcept { return facts_; }
   const std::vector<std::int64_t>& shape(const std::string& name) const;
+  at::ScalarType type(const std::string& name) const { return entry(name).type; }
   /// A copy. Fault::Usage if there is none of that name, proposing the nearest.
   at::Tensor read(const std::string& name) const;
+  /// Elements [first, first + count) of it, which are there, as they lie row by row.
+  void read(const std::string& name, std::int64_t first, std::int64_t count, void* to) const;
 
  private:
   struct Entry {

@@ -251,12 +251,15 @@ class Csv final : public Format {
     Schema common = schemas.at(0);
     for (const auto& schema : schemas) {
       if (schema.size() != common.size()) {
-        fail(Fault::Data, fmt::format("files have different columns: {} and {} of them", common.size(), schema.size()));
+        fail(Fault::Data,
+             fmt::format("files have different columns: {} and {} of them; read those with other columns by themselves",
+                         common.size(), schema.size()));
       }
       for (std::size_t place = 0; place < schema.size(); ++place) {
         if (schema[place].name != common[place].name) {
-          fail(Fault::Data, fmt::format("files have different columns: column {} is '{}' and '{}'", place + 1,
-                                        common[place].name, schema[place].name));
+          fail(Fault::Data,
+               fmt::format("files have different columns: column {} is '{}' and '{}'; name and order them alike",
+                           place + 1, common[place].name, schema[place].name));
         }
         common[place] = joined_column(common[place], schema[place]);
       }

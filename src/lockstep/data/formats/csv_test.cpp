@@ -151,6 +151,20 @@ TEST_F(Csv, FilesAreReadAsOne) {
   EXPECT_TRUE(has(message, folder / "part-0.csv" + " and " + folder / "part-2.csv")) << message;
 }
 
+TEST_F(Csv, PartsMayBeWithoutRows) {
+  folder.write("part-0.csv", "a,b\n");
+  folder.write("part-1.csv", "a,b\n1,x\n");
+  folder.write("part-2.csv", "a,b\n2,y\n");
+  const auto set = open(folder / "part-*.csv");
+  EXPECT_EQ(fields_of(*set), "a: int64, b: text");
+  ASSERT_EQ(set->size(), 2);
+  EXPECT_EQ(value_at(*set, 1, "b"), "y");
+  EXPECT_TRUE(has(message_of([&] { open(folder / "part-0.csv"); }), "holds no samples"));
+  folder.write("none-0.csv", "a,b\n");
+  folder.write("none-1.csv", "a,b\n");
+  EXPECT_TRUE(has(message_of([&] { open(folder / "none-*.csv"); }), "all files beside it hold no samples"));
+}
+
 TEST_F(Csv, IsReadFromTheKeptIndexToo) {
   const std::string text = "a;b\n1;\"x\"\"y\"\n;z\n";
   const auto first = table(text);

@@ -295,6 +295,10 @@ TEST(Hdf5, OneChoosesAmongArraysOfDifferentLength) {
   EXPECT_TRUE(has(message_of([&] { open(path, options); }, Fault::Usage), "did you mean 'train/x'"));
   options.fields = {"version"};
   EXPECT_TRUE(has(message_of([&] { open(path, options); }, Fault::Usage), "a single value"));
+  EXPECT_EQ(open(path + ":/train/x")->size(), 5);
+  EXPECT_EQ(open(folder / "*.h5:/test/x")->size(), 2);
+  EXPECT_TRUE(has(message_of([&] { open(path + ":/train/y"); }, Fault::Usage), "did you mean 'train/x'"));
+  EXPECT_TRUE(has(message_of([&] { open(folder / "y.h5:/x"); }, Fault::Usage), "there is no file"));
 }
 
 TEST(Hdf5, NamesWhatCannotBeAField) {
