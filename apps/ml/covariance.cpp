@@ -15,7 +15,6 @@
 #include "ml/correlations.h"
 #include "ml/matrix_json.h"
 #include "ml/ml_options.h"
-#include "with_commas.h"
 
 namespace lockstep::apps {
 namespace {
@@ -34,7 +33,7 @@ struct Options {
 void print(const ml::Table& table, const ml::EmpiricalCovariance& covariance, double seconds,
            const std::string& output) {
   print_strongest(covariance.correlation(), table.names());
-  fmt::print("{} rows of {} columns in {}\n", with_commas(table.rows()), table.columns(), format_seconds(seconds));
+  fmt::print("{} in {}\n", size_text(table), format_seconds(seconds));
   if (!output.empty()) fmt::print("{}\n", output);
 }
 
@@ -74,6 +73,7 @@ void add_covariance(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
     (void)ml::EmpiricalCovariance(options->covariance);
+    options->ml.endings = {{options->ml.output, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

@@ -61,9 +61,8 @@ void run(const Options& options, comm::Communicator& world) {
                                 {"output", options.ml.output}}));
     return;
   }
-  fmt::print("{} rows of {} columns: {} clusters, {} core rows, {} of noise in {}\n", with_commas(table->rows()),
-             table->columns(), with_commas(dbscan.n_clusters()), with_commas(cores), with_commas(noise),
-             format_seconds(seconds));
+  fmt::print("{}: {}, {}, {} of noise in {}\n", size_text(*table), counted(dbscan.n_clusters(), "cluster"),
+             counted(cores, "core row"), with_commas(noise), format_seconds(seconds));
   if (!options.ml.output.empty()) fmt::print("{}\n", options.ml.output);
 }
 
@@ -74,6 +73,7 @@ void add_dbscan(CLI::App& app, const std::vector<std::string>& words) {
   auto* command = app.add_subcommand("dbscan", "Clusters of rows that lie densely, on any number of ranks");
   command->footer(kExamples);
   options->ml.add_to(*command);
+  options->ml.keeps_rows = true;
   command->add_option("--eps", options->dbscan.eps, "Rows at most so far from each other are near")
       ->capture_default_str();
   command->add_option("--min-samples", options->dbscan.min_samples, "Rows (or their weight) near a core row")

@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/core/log.h"
 #include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/elastic_net.h"
@@ -61,15 +62,25 @@ CvChoice choose(const Options& options, const ml::Table& table) {
     }
     paths.push_back(std::move(path));
   }
+  std::size_t fits = 0, unfinished = 0;
   const auto fit = [&](const ml::Gram& train) {
     std::vector<ml::LinearModel> models;
     for (const auto& path : paths) {
-      for (auto& one : ml::elastic_net_path(train, table.columns(), path.net, path.alphas))
+      for (auto& one : ml::elastic_net_path(train, table.columns(), path.net, path.alphas)) {
+        ++fits;
+        unfinished += one.converged ? 0 : 1;
         models.push_back(std::move(one.model));
+      }
     }
     return models;
   };
   choice.scores = ml::cross_validate_linear(table, options.cv.of_rows(table), threads, fit);
+  if (unfinished > 0 && table.group().rank() == 0) {
+    log().warn(
+        "{} of {} fits of folds did not converge in {} iterations: raise --max-iter, --alpha or --tol, or use "
+        "--scale standard",
+        unfinished, fits, options.net.max_iter);
+  }
   return choice;
 }
 
@@ -110,9 +121,10 @@ void run(const Options& options, comm::Communicator& world) {
   }
   if (chosen) chosen->print();
   print_coefficients(*table, net.model());
-  fmt::print("{} rows of {} columns, {} coefficients other than 0: R² {:.6f} after {} iterations in {}\n",
-             with_commas(table->rows()), table->columns(), net.model().coef.count_nonzero().item<std::int64_t>(), score,
-             fmt::join(net.n_iter(), ", "), format_seconds(seconds));
+  fmt::print("{}, {} other than 0: R² {:.6f} after {} iteration{} in {}\n", size_text(*table),
+             counted(net.model().coef.count_nonzero().item<std::int64_t>(), "coefficient"), score,
+             fmt::join(net.n_iter(), ", "), net.n_iter() == std::vector<std::int64_t>{1} ? "" : "s",
+             format_seconds(seconds));
   if (!options.ml.output.empty()) fmt::print("{}\n", options.ml.output);
 }
 
@@ -142,6 +154,7 @@ CLI::App* add_net(CLI::App& app, const std::vector<std::string>& words, const st
     (void)ml::ElasticNet(options->net);
     options->cv.check(options->alphas.size(), "--alpha");
     options->cv.check(options->l1_ratios.size(), "--l1-ratio");
+    options->ml.endings = {{options->ml.output, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
   return command;

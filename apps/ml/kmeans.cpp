@@ -129,6 +129,11 @@ void add_kmeans(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors) or the picture (.png)");
   command->callback([options, words] {
     check(*options);
+    options->ml.endings = {{options->plot, ".svg"}, {options->palette, ".svg"}};
+    if (options->image.empty()) options->ml.endings.emplace_back(options->ml.output, ".safetensors");
+    options->ml.also_read = {options->image};
+    // A model may go on where it is.
+    if (!options->centers.ends_with(".safetensors")) options->ml.also_read.push_back(options->centers);
     on_ml_ranks(options->ml, words, {options->ml.output, options->plot, options->palette},
                 [&](comm::Communicator& world) { run(*options, world); });
   });

@@ -39,9 +39,9 @@ class Teller {
   void pass(const ml::KMeansPass& pass) {
     const std::string start = pass.starts > 1 ? fmt::format("start {} of {}  ", pass.start + 1, pass.starts) : "";
     if (terminal_) {
-      if (pass.iteration == 1) bar_.emplace(fmt::format("{}{} clusters", start, clusters_), "iterations", max_iter_);
+      if (pass.iteration == 1) bar_.emplace(start + counted(clusters_, "cluster"), "iterations", max_iter_);
       bar_->add(1);
-    } else if (worth_a_line(pass.iteration) || pass.changed == 0) {
+    } else if (worth_a_line(pass.iteration) || pass.last) {
       fmt::print(stderr, "{}iteration {}  {} labels changed  centroids moved {:.4g}\n", start, pass.iteration,
                  with_commas(pass.changed), pass.shift);
     }
@@ -49,9 +49,9 @@ class Teller {
 
   void batch(const ml::MiniBatchStep& step) {
     if (terminal_) {
-      if (step.step == 1) bar_.emplace(fmt::format("{} clusters", clusters_), "batches", step.steps);
+      if (step.step == 1) bar_.emplace(counted(clusters_, "cluster"), "batches", step.steps);
       bar_->add(1);
-    } else if (worth_a_line(step.step)) {
+    } else if (worth_a_line(step.step) || step.last) {
       fmt::print(stderr, "batch {} of {} at most  inertia of a row {:.4g}\n", with_commas(step.step),
                  with_commas(step.steps), step.smoothed);
     }
@@ -138,10 +138,8 @@ void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, con
     return;
   }
   fmt::print(
-      "{} rows of {} columns, {} clusters: inertia {:.6g} after {} in {}\n", with_commas(table.rows()), table.columns(),
-      clusters, kmeans.inertia(),
-      batches > 0 ? fmt::format("{} batches", with_commas(batches)) : fmt::format("{} iterations", kmeans.n_iter()),
-      format_seconds(seconds));
+      "{}, {}: inertia {:.6g} after {} in {}\n", size_text(table), counted(clusters, "cluster"), kmeans.inertia(),
+      batches > 0 ? counted(batches, "batch") : counted(kmeans.n_iter(), "iteration"), format_seconds(seconds));
   if (!command.ml.output.empty()) fmt::print("{}\n", command.ml.output);
 }
 

@@ -67,8 +67,8 @@ void print(const Fitted& fit) {
 
 void print_end(const KMeansCommand& command, const ml::Table& table, const std::vector<Fitted>& fits,
                const Fitted& elbow) {
-  fmt::print("{} rows of {} columns: the elbow is at {} clusters, farthest below the line from {} to {}\n",
-             with_commas(table.rows()), table.columns(), elbow.clusters, fits.front().clusters, fits.back().clusters);
+  fmt::print("{}: the elbow is at {}, farthest below the line from {} to {}\n", size_text(table),
+             counted(elbow.clusters, "cluster"), fits.front().clusters, fits.back().clusters);
   for (const auto& file : {command.ml.output, command.plot}) {
     if (!file.empty()) fmt::print("{}\n", file);
   }

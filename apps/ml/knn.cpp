@@ -45,8 +45,8 @@ struct Options {
 };
 
 struct Said {
-  at::Tensor values;  // of the queries, on rank 0
-  double score = 0;   // if they have the target
+  at::Tensor values;            // of the queries, on rank 0
+  std::optional<double> score;  // if all of them have the target
 };
 
 /// Rows of the second data set, in the type of the first and with its columns.
@@ -61,11 +61,17 @@ std::unique_ptr<ml::Table> read_queries(const Options& options, const ml::Table&
                           .of_model = true};
   const auto& targets = options.ml.choice.targets;
   const bool known = std::all_of(targets.begin(), targets.end(), [&](const std::string& target) {
-    return std::any_of(schema.begin(), schema.end(), [&](const auto& field) { return field.name == target; });
+    return std::any_of(schema.begin(), schema.end(), [&](const data::Field& field) {
+      const bool text = field.encoding == data::Encoding::Text;
+      return field.name == target && text == preparation.categories.contains(target);
+    });
   });
   if (known) choice.targets = targets;
   auto queries = ml::read_table(table.group(), options.query, options.ml.from.open,
-                                {.choice = choice, .like = &preparation, .threads = at::get_num_threads()});
+                                {.choice = choice,
+                                 .like = &preparation,
+                                 .threads = at::get_num_threads(),
+                                 .observer = table.observer()});
   if (queries->names() != table.names()) {
     fail(Fault::Usage, fmt::format("{} has {} columns, and {} has {}", options.query, queries->columns(),
                                    options.ml.from.source, table.columns()));
@@ -73,17 +79,21 @@ std::unique_ptr<ml::Table> read_queries(const Options& options, const ml::Table&
   return queries;
 }
 
-/// Whether the queries have the target, and its values mean the same.
+/// Whether all queries have the target, and its values mean the same. A collective.
 bool can_score(const ml::Table& table, const ml::Table& queries) {
-  return queries.targets() > 0 && queries.value_names() == table.value_names();
+  if (queries.targets() == 0 || queries.value_names() != table.value_names()) return false;
+  at::Tensor unknown = ml::own_targets(queries).isfinite().logical_not().sum();
+  table.group().all_reduce_(unknown, comm::ReduceOp::Sum, {.name = "queries without a target"}).wait();
+  return unknown.item<std::int64_t>() == 0;
 }
 
 /// Of a classifier or a regressor that is fitted. A collective.
 template <class Estimator>
 Said ask(const Estimator& estimator, const ml::Table& table, const ml::Table& queries) {
   const at::Tensor own = estimator.predict(ml::own_x(queries));
-  return {.values = ml::gather_rows(queries, own),
-          .score = can_score(table, queries) ? estimator.score_of(queries, own) : 0};
+  Said said{.values = ml::gather_rows(queries, own), .score = {}};
+  if (can_score(table, queries)) said.score = estimator.score_of(queries, own);
+  return said;
 }
 
 /// How each number of neighbours does on folds.
@@ -104,7 +114,6 @@ CvChoice choose(const Options& options, const ml::Table& table) {
 
 void report(const Options& options, const ml::Table& table, const ml::Table* queries, const Said& said,
             const std::optional<CvChoice>& chosen, double seconds) {
-  const bool scored = queries != nullptr && can_score(table, *queries);
   if (options.ml.json) {
     nlohmann::json json = {{"algorithm", "knn"},
                            {"rows", table.rows()},
@@ -116,15 +125,16 @@ void report(const Options& options, const ml::Table& table, const ml::Table* que
                            {"model", options.model}};
     if (chosen) json["cv"] = chosen->json();
     if (queries != nullptr) json["queries"] = queries->rows();
-    if (scored) json[options.regression ? "r2" : "accuracy"] = said.score;
+    if (said.score) json[options.regression ? "r2" : "accuracy"] = *said.score;
     fmt::print("{}", json_text(json));
     return;
   }
   if (chosen) chosen->print();
   if (queries != nullptr) {
-    fmt::print("{} queries among {} rows of {} columns, {} neighbours{} in {}\n", with_commas(queries->rows()),
-               with_commas(table.rows()), table.columns(), options.neighbors.n_neighbors,
-               scored ? fmt::format(": {} {:.6f}", options.metric(), said.score) : "", format_seconds(seconds));
+    fmt::print("{} among {}, {}{} in {}\n",
+               queries->rows() == 1 ? "1 query" : with_commas(queries->rows()) + " queries", size_text(table),
+               counted(options.neighbors.n_neighbors, "neighbour"),
+               said.score ? fmt::format(": {} {:.6f}", options.metric(), *said.score) : "", format_seconds(seconds));
   }
   for (const auto& file : {options.ml.output, options.model}) {
     if (!file.empty()) fmt::print("{}\n", file);
@@ -136,7 +146,7 @@ void run(Options options, comm::Communicator& world) {
   if (world.rank() == 0) check_files({options.ml.output, options.model}, {options.query});
   const std::shared_ptr<const ml::Table> table = read_source(options.ml, world);
   const auto queries = options.query.empty() ? nullptr : read_queries(options, *table);
-  if (queries) ml::check_finite(*queries);
+  if (queries) ml::check_finite_columns(*queries);
   const Stopwatch watch;
   std::optional<CvChoice> chosen;
   if (options.cv.folds > 0) chosen = choose<Estimator>(options, *table);
@@ -194,6 +204,7 @@ void add_knn(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …");
   command->callback([options, words] {
     check(*options);
+    options->ml.endings = {{options->model, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output, options->model}, [&](comm::Communicator& world) {
       options->regression ? run<ml::KNeighborsRegressor>(*options, world)
                           : run<ml::KNeighborsClassifier>(*options, world);

@@ -13,11 +13,11 @@
 #include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/linear_regression.h"
+#include "lockstep/ml/check_option.h"
 #include "lockstep/ml/least_squares.h"
 #include "ml/cv_options.h"
 #include "ml/linear_report.h"
 #include "ml/ml_options.h"
-#include "with_commas.h"
 
 namespace lockstep::apps {
 namespace {
@@ -67,8 +67,7 @@ nlohmann::json report_of(const Options& options, const ml::Table& table, const m
 void print(const ml::Table& table, const ml::LinearRegression& regression, double score, double seconds,
            const std::string& output) {
   print_coefficients(table, regression.model());
-  fmt::print("{} rows of {} columns: R² {:.6f} by {} in {}\n", with_commas(table.rows()), table.columns(), score,
-             regression.solver(), format_seconds(seconds));
+  fmt::print("{}: R² {:.6f} by {} in {}\n", size_text(table), score, regression.solver(), format_seconds(seconds));
   if (!output.empty()) fmt::print("{}\n", output);
 }
 
@@ -117,10 +116,10 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
   options->cv.add_to(*command);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
-    for (const double alpha : options->alphas) {
-      (void)ml::LinearRegression({.alpha = alpha, .solver = options->regression.solver});
-    }
+    for (const double alpha : options->alphas) ml::check_from_zero_on(alpha, "--l2");
+    (void)ml::LinearRegression(options->regression);
     options->cv.check(options->alphas.size(), "--l2");
+    options->ml.endings = {{options->ml.output, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

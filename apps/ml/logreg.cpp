@@ -105,9 +105,9 @@ void run(const Options& options, comm::Communicator& world) {
     return;
   }
   if (chosen) chosen->print();
-  fmt::print("{} rows of {} columns, {} classes: accuracy {:.6f}, objective {:.8g} after {} iterations in {}\n",
-             with_commas(table->rows()), table->columns(), regression.classes().count(), score, regression.objective(),
-             regression.n_iter(), format_seconds(seconds));
+  fmt::print("{}, {}: accuracy {:.6f}, objective {:.8g} after {} in {}\n", size_text(*table),
+             counted(regression.classes().count(), "class"), score, regression.objective(),
+             counted(regression.n_iter(), "iteration"), format_seconds(seconds));
   if (!options.ml.output.empty()) fmt::print("{}\n", options.ml.output);
 }
 
@@ -139,6 +139,7 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
     for (const double C : options->Cs) (void)ml::LogisticRegression({.C = C});
     (void)ml::LogisticRegression(options->regression);
     options->cv.check(options->Cs.size(), "-C");
+    options->ml.endings = {{options->ml.output, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

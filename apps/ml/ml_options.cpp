@@ -14,7 +14,9 @@
 #include "lockstep/core/file.h"
 #include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
+#include "ml/sweep_bar.h"
 #include "mpirun_child.h"
+#include "with_commas.h"
 
 namespace lockstep::apps {
 namespace {
@@ -25,6 +27,15 @@ std::int64_t memory_bytes(const MlOptions& options) {
   const auto bytes = parse_bytes(options.memory);
   if (bytes <= 0) fail(Fault::Usage, fmt::format("--memory {}: it takes at least a byte", options.memory));
   return static_cast<std::int64_t>(bytes);
+}
+
+/// Who names a file .png expects a PNG there.
+void check_endings(const MlOptions& options) {
+  for (const auto& [path, ending] : options.endings) {
+    const std::string own = std::filesystem::path(path).extension().string();
+    if (own.empty() || own == ending) continue;
+    fail(Fault::Usage, fmt::format("{} would be written as {}, and not as {}: name it so", path, ending, own));
+  }
 }
 
 }  // namespace
@@ -68,7 +79,12 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
   if (a_rank || (options.launch.hosts.empty() && options.launch.ranks.value_or(1) == 1)) {
     if (!a_rank && options.launch.threads) at::set_num_threads(*options.launch.threads);
     end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
-      if (runtime.world().rank() == 0) check_files(files, {options.from.source});
+      if (runtime.world().rank() == 0) {
+        auto sources = options.also_read;
+        sources.push_back(options.from.source);
+        check_files(files, sources);
+        check_endings(options);
+      }
       body(runtime.world());
     }));
     return;
@@ -89,8 +105,10 @@ void check_files(const std::vector<std::string>& files, const std::vector<std::s
     std::error_code ignored;
     if (fs::is_other(file, ignored)) continue;  // a device, a pipe
     for (const auto& source : sources) {
-      if (fs::equivalent(file, source, ignored))
-        fail(Fault::Usage, fmt::format("{} is the data itself, and would be lost: name another file", file));
+      for (const auto& one : data::expand(data::source_named(source, {}).files)) {
+        if (fs::equivalent(file, one, ignored))
+          fail(Fault::Usage, fmt::format("{} is the data itself, and would be lost: name another file", file));
+      }
     }
     if (!seen.insert(fs::weakly_canonical(file, ignored).string()).second)
       fail(Fault::Usage, fmt::format("{} is named for two things: one would replace the other", file));
@@ -101,12 +119,18 @@ void write_output(const std::string& path, const ml::ModelFile& model) {
   if (!path.empty()) ml::write_model(path, model);
 }
 
+std::string size_text(const ml::Table& table) {
+  return fmt::format("{} of {}", counted(table.rows(), "row"), counted(table.columns(), "column"));
+}
+
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world) {
   return ml::read_table(world, options.from.source, options.from.open,
                         {.choice = options.choice,
                          .preparation = options.preparation,
                          .threads = at::get_num_threads(),
-                         .memory_bytes = memory_bytes(options)});
+                         .memory_bytes = memory_bytes(options),
+                         .keeps_rows = options.keeps_rows,
+                         .observer = world.rank() == 0 && !options.json ? std::make_shared<SweepBar>() : nullptr});
 }
 
 }  // namespace lockstep::apps

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -25,15 +26,19 @@ struct MlOptions {
   comm::LaunchOptions launch;
   std::string memory;  // "4GiB"
   std::string output;
+  std::vector<std::string> also_read;  // files beside the source that no output may replace
+  /// Files that are written in one format only, and how their names end if they have an ending at all.
+  std::vector<std::pair<std::string, std::string>> endings;
   bool json = false;
+  bool keeps_rows = false;  // the algorithm takes all of them into memory, whatever --memory says
 
   void add_to(CLI::App& command, bool needs_source = true);
 };
 
 /// `words` are those of the whole command line. Runs `body` on the ranks that the options ask for: this very program is
 /// started once for each. Ends the program with their exit code. Under `lockstep launch`, mpirun or srun it is a rank
-/// already. Fault::Usage before the body if rank 0 could not write one of the `files`; those not named by the user are
-/// empty.
+/// already. Fault::Usage before the body if rank 0 could not write one of the `files`, or a name says another format
+/// than it would have; those not named by the user are empty.
 void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words, const std::vector<std::string>& files,
                  const std::function<void(comm::Communicator& world)>& body);
 
@@ -43,6 +48,9 @@ void check_files(const std::vector<std::string>& files, const std::vector<std::s
 
 /// Into the file that the user named, if any.
 void write_output(const std::string& path, const ml::ModelFile& model);
+
+/// "1,797 rows of 64 columns".
+std::string size_text(const ml::Table& table);
 
 /// The table of the source, on all cores of the rank.
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world);

@@ -89,8 +89,8 @@ void run(const Options& options, const Kind<Bayes, BayesOptions>& kind, comm::Co
     return;
   }
   if (chosen) chosen->print();
-  fmt::print("{} rows of {} columns, {} classes: accuracy {:.6f} in {}\n", with_commas(table->rows()), table->columns(),
-             bayes.classes().count(), score, format_seconds(seconds));
+  fmt::print("{}, {}: accuracy {:.6f} in {}\n", size_text(*table), counted(bayes.classes().count(), "class"), score,
+             format_seconds(seconds));
   if (!options.ml.output.empty()) fmt::print("{}\n", options.ml.output);
 }
 
@@ -139,6 +139,7 @@ void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
     for (const double value : options->alphas) (void)multinomial.with(value);
     options->cv.check(options->var_smoothings.size(), "--var-smoothing");
     options->cv.check(options->alphas.size(), "--alpha");
+    options->ml.endings = {{options->ml.output, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) {
       gaussian_kind ? run(*options, gaussian, world) : run(*options, multinomial, world);
     });

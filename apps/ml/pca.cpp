@@ -12,6 +12,7 @@
 #include "chart.h"
 #include "commands.h"
 #include "json_text.h"
+#include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
@@ -70,9 +71,9 @@ void print(const Options& options, const ml::Table& table, const ml::PCA& pca, d
                pca.explained_variance().const_data_ptr<double>()[i], shares.each[place], shares.together[place]);
   }
   if (pca.n_components() > kMost) fmt::print("{:>6}  {} more components\n", "…", pca.n_components() - kMost);
-  fmt::print("{} rows of {} columns: {} component{} explain{} {:.2f} % of the variance, by {} in {}\n",
-             with_commas(table.rows()), table.columns(), pca.n_components(), one ? "" : "s", one ? "s" : "",
-             100 * shares.together.back(), pca.svd_solver(), format_seconds(seconds));
+  fmt::print("{}: {} explain{} {:.2f} % of the variance, by {} in {}\n", size_text(table),
+             counted(pca.n_components(), "component"), one ? "s" : "", 100 * shares.together.back(),
+             pca.svd_solver(), format_seconds(seconds));
   for (const auto& file : {options.ml.output, options.plot}) {
     if (!file.empty()) fmt::print("{}\n", file);
   }
@@ -115,8 +116,9 @@ void add_pca(CLI::App& app, const std::vector<std::string>& words) {
   command->footer(kExamples);
   auto& pca = options->pca;
   options->ml.add_to(*command);
-  command->add_option("--components", pca.n_components,
-                      "How many; below 1: as many as explain that share of the variance; by default all");
+  auto* components =
+      command->add_option("--components", pca.n_components,
+                          "How many; below 1: as many as explain that share of the variance; by default all");
   command->add_flag("--whiten", pca.whiten, "Components of variance 1");
   command->add_option("--solver", pca.svd_solver, "covariance_eigh, full or randomized")->capture_default_str();
   command->add_option("--iterated-power", pca.iterated_power, "Sweeps of randomized; by default 7 or 4")
@@ -128,8 +130,11 @@ void add_pca(CLI::App& app, const std::vector<std::string>& words) {
       ->capture_default_str();
   command->add_option("--plot", options->plot, "Draw the explained variance into this SVG file");
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
-  command->callback([options, words] {
+  command->callback([options, words, components] {
+    if (components->count() > 0 && options->pca.n_components == 0)
+      fail(Fault::Usage, "--components 0: it is a number from 1 on, or a share below 1; leave it out for all");
     (void)ml::PCA(options->pca);
+    options->ml.endings = {{options->ml.output, ".safetensors"}, {options->plot, ".svg"}};
     on_ml_ranks(options->ml, words, {options->ml.output, options->plot},
                 [&](comm::Communicator& world) { run(*options, world); });
   });

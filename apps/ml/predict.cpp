@@ -1,6 +1,7 @@
 // `lockstep predict`: what a fitted model says of other rows.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "lockstep/ml/read_table.h"
 #include "ml/ml_options.h"
 #include "ml/write_values.h"
+#include "progress.h"
 #include "with_commas.h"
 
 namespace lockstep::apps {
@@ -60,7 +62,10 @@ void run(const Options& options) {
                                    layout.columns(), model.columns.size()));
   }
   const auto names = options.proba ? predictor->proba_outputs() : predictor->outputs();
+  if (options.proba && names.empty()) (void)predictor->predict_proba(at::Tensor());  // says that it knows none
   ValuesFile file(options.output, names, options.proba ? std::vector<std::string>() : predictor->value_names());
+  std::optional<Progress> bar;  // beside printed lines it would be in the way
+  if (!options.output.empty()) bar.emplace("predict", "rows", dataset->size());
   std::int64_t first = 0;
   do {
     const std::int64_t count = std::min(kRowsAtOnce, dataset->size() - first);
@@ -71,10 +76,12 @@ void run(const Options& options) {
       fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));
     file.add(values);
     first += count;
+    if (bar) bar->add(count);
   } while (first < dataset->size());
   file.finish();
+  bar.reset();
   if (options.output.empty()) return;
-  fmt::print("{}: {} of {} rows\n", options.output, fmt::join(names, ", "), with_commas(dataset->size()));
+  fmt::print("{}: {} of {}\n", options.output, fmt::join(names, ", "), counted(dataset->size(), "row"));
 }
 
 }  // namespace

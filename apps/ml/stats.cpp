@@ -18,6 +18,7 @@
 #include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/covariance.h"
+#include "lockstep/ml/check_option.h"
 #include "lockstep/ml/summary.h"
 #include "ml/correlations.h"
 #include "ml/matrix_json.h"
@@ -53,6 +54,7 @@ std::string percent(double share) { return fmt::format("{:g} %", 100 * share); }
 void print(const Options& options, const ml::Table& table, const ml::Summary& found, double seconds) {
   constexpr std::int64_t kMost = 60;
   const auto& [moments, quantiles, gram, complete] = found;
+  const bool any_infinite = moments.infinite.gt(0).any().item<bool>();
   const at::Tensor spread = moments.variance(options.ddof).sqrt();
   const std::int64_t columns = table.columns();
   std::size_t widest = 6;
@@ -61,23 +63,26 @@ void print(const Options& options, const ml::Table& table, const ml::Summary& fo
   }
   std::string heads;
   for (const double share : options.summary.quantiles) heads += fmt::format("  {:>11}", percent(share));
-  fmt::print("{:<{}}  {:>13}  {:>9}  {:>11}  {:>11}  {:>11}{}  {:>11}\n", "column", widest, "values", "missing", "mean",
-             "std", "min", heads, "max");
+  fmt::print("{:<{}}  {:>13}  {:>9}{}  {:>11}  {:>11}  {:>11}{}  {:>11}\n", "column", widest, "values", "missing",
+             any_infinite ? "   infinite" : "", "mean", "std", "min", heads, "max");
   for (std::int64_t i = 0; i < std::min(columns, kMost); ++i) {
     std::string inner;
     for (std::int64_t share = 0; share < quantiles.size(0); ++share) {
       inner += fmt::format("  {:>11.5g}", at(quantiles, share * columns + i));
     }
-    fmt::print("{:<{}}  {:>13}  {:>9}  {:>11.5g}  {:>11.5g}  {:>11.5g}{}  {:>11.5g}\n",
+    const auto count_of = [i](const at::Tensor& counts) {
+      return with_commas(static_cast<std::int64_t>(at(counts, i)));
+    };
+    fmt::print("{:<{}}  {:>13}  {:>9}{}  {:>11.5g}  {:>11.5g}  {:>11.5g}{}  {:>11.5g}\n",
                table.names()[static_cast<std::size_t>(i)], widest,
-               with_commas(static_cast<std::int64_t>(at(moments.count, i))),
-               with_commas(static_cast<std::int64_t>(at(moments.missing, i) + at(moments.infinite, i))),
-               at(moments.mean, i), at(spread, i), at(moments.min, i), inner, at(moments.max, i));
+               count_of(moments.count), count_of(moments.missing),
+               any_infinite ? fmt::format("  {:>9}", count_of(moments.infinite)) : "", at(moments.mean, i),
+               at(spread, i), at(moments.min, i), inner, at(moments.max, i));
   }
-  if (columns > kMost) fmt::print("… {} more columns\n", columns - kMost);
+  if (columns > kMost) fmt::print("… {}\n", counted(columns - kMost, "more column"));
   if (gram) print_strongest(ml::correlation_of(gram->centred), table.names());
   const double bytes = static_cast<double>(table.rows() * columns) * (table.type() == at::kFloat ? 4 : 8);
-  fmt::print("{} rows of {} columns{} in {}, {:.2f} GB/s\n", with_commas(table.rows()), columns,
+  fmt::print("{}{} in {}, {:.2f} GB/s\n", size_text(table),
              options.summary.products ? fmt::format(", {} of them complete,", with_commas(complete)) : "",
              format_seconds(seconds), bytes / seconds / 1e9);
   if (!options.gram.empty()) fmt::print("{}\n", options.gram);
@@ -131,6 +136,10 @@ void run(Options options, comm::Communicator& world) {
   const Stopwatch watch;
   const ml::Summary found = ml::summary(*table, options.summary);
   const double seconds = watch.seconds();
+  // Of one row the std is not known, as pandas has it; more than that takes too much away.
+  if (options.ddof > std::max(found.moments.weight, 1.0)) {
+    fail(Fault::Usage, fmt::format("--ddof {} is more than the rows weigh, {}", options.ddof, found.moments.weight));
+  }
   if (!options.gram.empty() && !found.gram) {
     fail(Fault::Data, "every row has a missing value: there are no products for " + options.gram);
   }
@@ -152,9 +161,9 @@ void add_stats(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--ddof", options->ddof, "Of the std: 1 as pandas, 0 as numpy")->capture_default_str();
   command->add_option("--gram", options->gram, "File for sums of products: .npz, .h5 …");
   command->callback([options, words] {
-    check_names_format(options->gram);
-    if (!std::isfinite(options->ddof))
-      fail(Fault::Usage, fmt::format("--ddof {}: it is a finite number", options->ddof));
+    check_can_hold(options->gram, {{.name = "weight", .type = at::kDouble},
+                                   {.name = "gram", .type = at::kDouble, .shape = {2}}});
+    ml::check_from_zero_on(options->ddof, "--ddof");
     on_ml_ranks(options->ml, words, {options->gram}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

@@ -62,8 +62,7 @@ void print(const Options& options, const ml::Table& table, const Fitted& fitted,
     fmt::print("{:>14.7g}  {}\n", fitted.singular_values.const_data_ptr<double>()[i], share);
   }
   if (count > kMost) fmt::print("{:>14}  {} more\n", "…", count - kMost);
-  fmt::print("{} rows of {} columns: {} singular values in {}\n", with_commas(table.rows()), table.columns(), count,
-             format_seconds(seconds));
+  fmt::print("{}: {} in {}\n", size_text(table), counted(count, "singular value"), format_seconds(seconds));
   if (!options.ml.output.empty()) fmt::print("{}\n", options.ml.output);
 }
 
@@ -109,6 +108,7 @@ void add_svd(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words] {
     (void)ml::TruncatedSVD(options->svd);
+    options->ml.endings = {{options->ml.output, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });
 }

@@ -1,9 +1,14 @@
 #include "ml/write_values.h"
 
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include <fmt/format.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/data/csv_rows.h"
 #include "lockstep/data/number_text.h"
@@ -40,10 +45,42 @@ void add_rows(data::Writer& writer, const Fields& fields, std::int64_t first) {
   }
 }
 
+/// Empty, and gone at the end.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_((std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) fail_errno("cannot make the folder " + path_, errno);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
 }  // namespace
 
+void check_can_hold(const std::string& path, const data::Schema& schema) {
+  if (path.empty()) return;
+  const std::string name = data::format_to_write(path, "");
+  const auto& format = data::format_named(name);
+  // A writer says it, of a file that nobody will see.
+  const ScratchFolder folder;
+  (void)format.write(folder / std::filesystem::path(path).filename().string(), schema, {});
+}
+
 void check_names_format(const std::string& path) {
-  if (!path.empty()) (void)data::format_to_write(path, "");
+  try {
+    check_can_hold(path, {{.name = "value", .type = at::kDouble}});
+  } catch (const Error&) {
+    check_can_hold(path, {{.name = "value", .type = at::kLong}});  // labels may do
+  }
 }
 
 void write_fields(const std::string& path, Fields fields) {

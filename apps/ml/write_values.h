@@ -17,8 +17,10 @@
 
 namespace lockstep::apps {
 
-/// Before hours of work: Fault::Usage if the name of a file for values does not say in which format; empty: there is
-/// none.
+/// Before hours of work: Fault::Usage if the name of a file does not say in which format, or in one that cannot hold
+/// such fields; empty: there is none.
+void check_can_hold(const std::string& path, const data::Schema& schema);
+/// The same of values, one in each field.
 void check_names_format(const std::string& path);
 
 /// Tensors are [rows] or [rows, …], with as many rows each; type and shape of a field are those of its tensor.

@@ -4,7 +4,7 @@
 Usage: snippet.py DOCS HEADING FOLDER
 The code under "every model" and under HEADING of the section "In Python" is run in FOLDER, where model.safetensors is.
 It leaves `model`, which must say of rows.csv what `lockstep predict` has written to said.csv: labels exactly, values
-to 1e-12.
+to 1e-12, and both in the same shape.
 """
 import os
 import re
@@ -46,7 +46,8 @@ if __name__ == "__main__":
     if "class_names" in names["about"]:
         theirs = np.array(names["about"]["class_names"])[theirs.astype(int)]
     ours = np.genfromtxt("said.csv", delimiter=",", skip_header=1, dtype=theirs.dtype)
+    assert theirs.shape == ours.shape, f"{theirs.shape} and not {ours.shape}"
     if theirs.dtype.kind in "iU":
         np.testing.assert_array_equal(ours, theirs)
     else:
-        np.testing.assert_allclose(ours, theirs.reshape(ours.shape), rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())

@@ -14,8 +14,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Of rows with three columns, of which a, b, c and the counts k, l, m explain others; "ROWS", "MODEL" and "SAID" stand
-/// for files.
+/// Of rows with three columns, of which a, b, c and the counts k, l, m explain others, and of numbers and text, some of
+/// them missing, to be encoded; "ROWS", "MODEL" and "SAID" stand for files.
 struct Fit {
   std::string heading;  // in the docs
   Words words;
@@ -30,6 +30,12 @@ const Fit kFits[] = {
     {"linreg",
      {"linreg", "ROWS", "-o", "MODEL", "--target", "y", "--columns", "a,b,gap,size", "--onehot", "word", "--ordinal",
       "size", "--missing", "mean", "--scale", "standard"}},
+    {"linreg",
+     {"linreg", "ROWS", "-o", "MODEL", "--target", "y", "--columns", "a", "--onehot", "half", "--ordinal",
+      "grade,month,third", "--missing", "mean"}},
+    {"lasso", {"lasso", "ROWS", "-o", "MODEL", "--target", "y,z", "--alpha", "0.1", "--columns", "a,b,c"}},
+    {"knn --regression",
+     {"knn", "ROWS", "ROWS", "-o", "SAID", "--model", "MODEL", "--target", "y,z", "--regression", "--columns", "a,b"}},
     {"logreg", {"logreg", "ROWS", "-o", "MODEL", "--target", "kind", "--columns", "a,b,c"}},
     {"logreg", {"logreg", "ROWS", "-o", "MODEL", "--target", "word", "--columns", "a,b,c", "--scale", "minmax"}},
     {"knn", {"knn", "ROWS", "ROWS", "-o", "SAID", "--model", "MODEL", "--target", "word", "--columns", "a,b"}},
@@ -53,13 +59,15 @@ INSTANTIATE_TEST_SUITE_P(Docs, Snippet, ::testing::ValuesIn(kFits),
 void write_rows(const TemporaryFolder& folder) {
   const auto values = ml::testing::blobs(500, 5, 4);
   const char *words[] = {"red", "blue", "green"}, *sizes[] = {"S", "M", "L"};
-  std::string text = "a,b,c,y,z,kind,k,l,m,word,size,gap\n";
+  std::string text = "a,b,c,y,z,kind,k,l,m,word,size,gap,month,half,third,grade\n";
+  const auto unless = [](bool missing, const auto& value) { return missing ? "" : fmt::format("{}", value); };
   for (std::int64_t row = 0; row < values.size(0); ++row) {
     const double* value = values.const_data_ptr<double>() + row * 5;
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", value[0], value[1], value[2], value[0] - 2 * value[3],
-                        value[4], (value[0] > 0) + 2 * (value[1] > 1), row % 7, row * row % 11, row % 3,
-                        words[value[0] > 0 ? row % 5 % 2 : 2], sizes[row * row % 3],
-                        row % 9 == 0 ? "" : fmt::format("{}", value[3]));
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", value[0], value[1], value[2],
+                        value[0] - 2 * value[3], value[4], (value[0] > 0) + 2 * (value[1] > 1), row % 7,
+                        row * row % 11, row % 3, words[value[0] > 0 ? row % 5 % 2 : 2], sizes[row * row % 3],
+                        unless(row % 9 == 0, value[3]), row * 7 % 12 + 1, static_cast<double>(row % 5) / 2,
+                        unless(row % 10 == 3, static_cast<double>(row % 4) / 3), unless(row % 8 == 5, sizes[row % 3]));
   }
   folder.write("rows.csv", text);
 }

@@ -15,6 +15,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
@@ -103,6 +104,12 @@ Classes Classes::of(const Table& table, int threads) {
   }
   Classes result;
   const auto values = ValueSet::kept(words);
+  const auto part = std::find_if(values.begin(), values.end(), [](double v) { return std::floor(v) != v; });
+  if (part != values.end()) {
+    fail(Fault::Usage, fmt::format("{} is {} in some row: classes are whole numbers or text, and what goes on "
+                                   "continuously is explained by a regression, such as linreg or knn --regression",
+                                   table.name_of(table.columns()), *part));
+  }
   result.values_.assign(values.begin(), values.end());
   result.value_names_ = table.value_names();
   result.target_ = table.target_names().front();
@@ -149,10 +156,12 @@ std::vector<std::int32_t> Classes::numbers(const Table& table, int threads) cons
   std::vector<std::int32_t> result(static_cast<std::size_t>(table.own_rows()));
   const ClassNumbers number_of(values_);
   std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
+  const Sweep sweep(table.observer().get(), "classes", table.own_rows());
   on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t place, std::int64_t, int thread) {
     const std::int64_t number = table.own_begin() + place;
     const Block block = table.block(number, scratch[static_cast<std::size_t>(thread)]);
     std::transform(block.targets, block.targets + block.rows, result.begin() + table.own_place(number), number_of);
+    sweep.add(block.rows);
   });
   return result;
 }
@@ -196,6 +205,7 @@ std::int32_t ClassNumbers::operator()(double value) const noexcept {
 
 double accuracy(const Table& table, const Classes& classes, int threads,
                 const std::function<void(const Block& block, std::int32_t* numbers)>& predict) {
+  check_targets(table, 1);
   const ClassNumbers number_of(classes.values());
   const at::Tensor sums =
       fold(table, threads,

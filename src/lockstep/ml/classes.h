@@ -29,7 +29,7 @@ class Classes {
   static constexpr std::int64_t kMost = 4096;
 
   /// The different values of the table's only target, in ascending order. A collective. Fault::Usage if it has no or
-  /// several targets or too many values, Fault::Data if one is not finite.
+  /// several targets, too many values or some that are not whole, Fault::Data if one is not finite.
   static Classes of(const Table& table, int threads);
   /// The same target with these values instead, in any order. Fault::Usage if one is not finite or there twice.
   Classes with_values(std::vector<double> values) const;

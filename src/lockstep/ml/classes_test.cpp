@@ -29,7 +29,7 @@ at::Tensor labels_of(const std::vector<double>& values) {
 
 TEST(Classes, AreTheSortedValuesOfTheTarget) {
   const std::vector<std::vector<double>> cases = {
-      {1, 0}, {5, 255, 0, 256, 1e9, 17}, {0.5, -1, 2, -1e300, 3}, {2, 300, -4, 0.25, 0}};
+      {1, 0}, {5, 255, 0, 256, 1e9, 17}, {7, -1, 2, -1e300, 3}, {2, 300, -4, -400, 0}};
   for (const auto& values : cases) {
     auto sorted = values;
     std::sort(sorted.begin(), sorted.end());
@@ -79,10 +79,10 @@ TEST(Classes, GiveBackTheirValuesAndNames) {
     classes.add_to(file);
     EXPECT_EQ(Classes::from(file), classes);
   });
-  with_table(1, {x, whole / 2}, [&](const Table& table) {
+  with_table(1, {x, whole * 1e300}, [&](const Table& table) {
     const auto classes = Classes::of(table, 1);
-    EXPECT_EQ(classes.name_of(0), "0.5");
-    EXPECT_TRUE(at::equal(classes.values_of(at::tensor({1}, at::kInt)), at::tensor({1.0}, at::kDouble)));
+    EXPECT_EQ(classes.name_of(0), "1e+300");
+    EXPECT_TRUE(at::equal(classes.values_of(at::tensor({1}, at::kInt)), at::tensor({2e300}, at::kDouble)));
   });
 }
 
@@ -95,6 +95,11 @@ TEST(Classes, RefuseWhatIsNoTargetOfClasses) {
               "'target' has more than 4096 different values: these are no classes, but what a regression explains");
   });
   at::Tensor labels = at::arange(9000, at::kDouble).remainder(3);
+  with_table(3, {blobs(9000, 2, 1), labels / 4}, [](const Table& table) {
+    EXPECT_EQ(test::message_of([&] { Classes::of(table, 1); }),
+              "'target' is 0.25 in some row: classes are whole numbers or text, and what goes on continuously is "
+              "explained by a regression, such as linreg or knn --regression");
+  });
   labels[8500] = std::numeric_limits<double>::quiet_NaN();
   with_table(3, {blobs(9000, 2, 1), labels}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { Classes::of(table, 1); }, Fault::Data),

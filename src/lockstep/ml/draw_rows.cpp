@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <set>
 #include <span>
-#include <string>
 #include <tuple>
 #include <utility>
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 #include "lockstep/ml/fold.h"
 
@@ -63,13 +62,7 @@ std::vector<std::int64_t> draw_different_by_weight(const Table& table, std::uint
     }
     keep_first();
   }
-  const std::string own(reinterpret_cast<const char*>(first.data()), first.size() * sizeof(Waiting));
-  first.clear();
-  for (const std::string& bytes : table.group().gather_bytes(own)) {
-    const std::size_t before = first.size();
-    first.resize(before + bytes.size() / sizeof(Waiting));
-    if (!bytes.empty()) std::memcpy(first.data() + before, bytes.data(), bytes.size());
-  }
+  first = comm::gather_values(table.group(), first);
   keep_first();
   if (static_cast<std::int64_t>(first.size()) < count)
     fail(Fault::Data, fmt::format("{} rows weigh more than 0, and {} are to be drawn", first.size(), count));

@@ -9,7 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
-#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 #include "lockstep/ml/nearest_rows.h"
 #include "lockstep/ml/own_rows.h"
@@ -19,32 +19,38 @@ namespace {
 
 /// What ranks tell each other of their queries.
 struct Facts {
-  std::int64_t rows, columns, bad;  // place of the first value that is not finite, or -1
+  std::int64_t rows = 0, columns = -1;
+  std::int64_t bad = -1;      // place of the first value that is not finite
+  std::int64_t infinite = 0;  // whether that is
 };
 
 Facts facts_of(const at::Tensor& queries) {
-  if (queries.dim() != 2) return {0, -1, -1};
-  const auto bad_in = [&]<class T>(const T* values) {
+  if (queries.dim() != 2) return {};
+  Facts facts{.rows = queries.size(0), .columns = queries.size(1)};
+  const auto look_at = [&]<class T>(const T* values) {
     const T* end = values + queries.numel();
     const T* found = std::find_if(values, end, [](T value) { return !std::isfinite(value); });
-    return found == end ? std::int64_t{-1} : found - values;
+    if (found == end) return;
+    facts.bad = found - values;
+    facts.infinite = std::isinf(*found) ? 1 : 0;
   };
-  return {queries.size(0), queries.size(1),
-          queries.scalar_type() == at::kFloat ? bad_in(queries.const_data_ptr<float>())
-                                              : bad_in(queries.const_data_ptr<double>())};
+  queries.scalar_type() == at::kFloat ? look_at(queries.const_data_ptr<float>())
+                                      : look_at(queries.const_data_ptr<double>());
+  return facts;
 }
 
 /// Of all ranks, so that all fail alike.
 void check(const std::vector<Facts>& facts, std::int64_t columns) {
   for (std::size_t rank = 0; rank < facts.size(); ++rank) {
-    const auto& [rows, wide, bad] = facts[rank];
+    const auto& [rows, wide, bad, infinite] = facts[rank];
     const std::string who = facts.size() == 1 ? "" : fmt::format("rank {}: ", rank);
     if (wide < 0) fail(Fault::Usage, who + "queries are a matrix, a row for each");
     if (wide != columns) fail(Fault::Usage, fmt::format("{}queries of {} columns, and rows of {}", who, wide, columns));
     if (bad < 0) continue;
     fail(Fault::Data,
-         fmt::format("{}query {}, column {} is no finite number; clean the data, or use --missing mean or drop", who,
-                     bad / columns, bad % columns));
+         fmt::format("{}query {}, column {} is {}", who, bad / columns, bad % columns,
+                     infinite != 0 ? "infinite; clean the data"
+                                   : "no finite number; clean the data, or use --missing mean"));
   }
 }
 
@@ -125,6 +131,7 @@ class Asking {
   Neighbors run() {
     gather_counts();
     const std::int64_t rounds = (*std::max_element(counts_.begin(), counts_.end()) + each_ - 1) / each_;
+    const Sweep sweep(table_.observer().get(), "nearest rows", queries_.size(0));
     Round next = rounds > 0 ? ask(0) : Round();
     Round last;
     for (std::int64_t number = 0; number < rounds; ++number) {
@@ -132,6 +139,7 @@ class Asking {
       round.questions_come.wait();
       if (number + 1 < rounds) next = ask(number + 1);
       answer(round);
+      sweep.add(own_count(round));
       if (number > 0) take(last);
       last = std::move(round);
     }
@@ -151,12 +159,7 @@ class Asking {
   std::int64_t own_count(const Round& round) const { return round.counts[static_cast<std::size_t>(group().rank())]; }
 
   void gather_counts() {
-    const Facts own = facts_of(queries_);
-    at::Tensor mine = at::empty({3}, at::kLong), all = at::empty({group().size(), 3}, at::kLong);
-    std::copy_n(&own.rows, 3, mine.mutable_data_ptr<std::int64_t>());
-    group().all_gather(all, mine, {}, {.name = "counts of queries"}).wait();
-    std::vector<Facts> facts(static_cast<std::size_t>(group().size()));
-    std::copy_n(all.const_data_ptr<std::int64_t>(), all.numel(), &facts.front().rows);
+    const auto facts = comm::gather_one_each(group(), facts_of(queries_), "counts of queries");
     check(facts, table_.columns());
     for (const Facts& one : facts) counts_.push_back(one.rows);
     constexpr std::int64_t kOfRound = 8192, kFewest = 256;

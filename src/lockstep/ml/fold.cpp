@@ -92,6 +92,7 @@ class Folding {
       std::vector<at::Tensor> levels;  // right results, by depth below the piece
     };
     std::vector<OfThread> of_threads(static_cast<std::size_t>(threads_));
+    const Sweep sweep(table_.observer().get(), what_.name, table_.own_rows());
     on_threads(threads_, static_cast<std::int64_t>(pieces.size()), 1,
                [&](std::int64_t first, std::int64_t last, int thread) {
                  const profile::Span span(what_.name);
@@ -99,7 +100,9 @@ class Folding {
                  const auto reduce = [&](const auto& self, TreeNode node, double* result, std::size_t depth) -> void {
                    if (node.leaf()) {
                      std::fill_n(result, stride_, 0.0);
-                     what_.leaf(table_.block(node.first, own.scratch), node.first, result, thread);
+                     const Block block = table_.block(node.first, own.scratch);
+                     what_.leaf(block, node.first, result, thread);
+                     sweep.add(block.rows);
                      return;
                    }
                    if (own.levels.size() <= depth) own.levels.push_back(at::empty({stride_}, at::kDouble));
@@ -181,10 +184,12 @@ std::vector<double> of_all_blocks(
   const auto& first = table.plan().first_block;
   const at::Tensor own = at::zeros({(table.own_end() - table.own_begin()) * size}, at::kDouble);
   std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
+  const Sweep sweep(table.observer().get(), "rows", table.own_rows());
   on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t place, std::int64_t, int thread) {
     const std::int64_t number = table.own_begin() + place;
-    give(table.block(number, scratch[static_cast<std::size_t>(thread)]), number,
-         own.mutable_data_ptr<double>() + place * size);
+    const Block block = table.block(number, scratch[static_cast<std::size_t>(thread)]);
+    give(block, number, own.mutable_data_ptr<double>() + place * size);
+    sweep.add(block.rows);
   });
   std::vector<std::int64_t> counts;
   for (std::size_t rank = 0; rank + 1 < first.size(); ++rank) counts.push_back((first[rank + 1] - first[rank]) * size);

@@ -1,6 +1,9 @@
 #include "lockstep/ml/fold.h"
 
+#include <atomic>
 #include <cmath>
+#include <memory>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -102,6 +105,47 @@ TEST(OfAllBlocks, AreByNumber) {
       EXPECT_EQ(rows[13], 50'000 - 6 * 8192);
     });
   }
+}
+
+class CountedRows final : public SweepObserver {
+ public:
+  void begin(const char* name, std::int64_t rows) override {
+    EXPECT_FALSE(open_);
+    open_ = true;
+    seen_ = 0;
+    name_ = name;
+    rows_ = rows;
+  }
+  void add(std::int64_t rows) override { seen_ += rows; }
+  void end() override {
+    EXPECT_TRUE(open_);
+    open_ = false;
+    EXPECT_EQ(seen_, rows_);
+    ++passes;
+  }
+
+  int passes = 0;
+  std::string name_;
+  std::int64_t rows_ = 0;
+
+ private:
+  bool open_ = false;
+  std::atomic<std::int64_t> seen_ = 0;
+};
+
+TEST(Fold, TellsHowFarItIs) {
+  comm::testing::on_ranks({2}, [](comm::Communicator& group) {
+    const auto seen = std::make_shared<CountedRows>();
+    const auto table = make_table(group, {.x = blobs(50'000, 3, 2), .observer = seen});
+    const Fold nothing{.name = "nothing", .size = 1, .leaf = [](const Block&, std::int64_t, double*, int) {}};
+    fold(*table, 3, nothing);
+    EXPECT_EQ(seen->passes, 1);
+    EXPECT_EQ(seen->name_, "nothing");
+    EXPECT_EQ(seen->rows_, table->own_rows());
+    of_all_blocks(*table, 3, 1, [](const Block&, std::int64_t, double*) {});
+    check_finite(*table);
+    EXPECT_EQ(seen->passes, 3);
+  });
 }
 
 }  // namespace

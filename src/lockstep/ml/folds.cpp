@@ -92,16 +92,8 @@ std::vector<std::vector<std::int64_t>> ends_of(const ClassCounts& counts, std::i
 class WeighedTable final : public Table {
  public:
   WeighedTable(const Table& table, std::vector<double> weights)
-      : Table(table.group()), all_(table), weights_(std::move(weights)) {
-    plan_ = table.plan();
-    columns_ = table.columns();
-    targets_ = table.targets();
+      : Table(table), all_(table), weights_(std::move(weights)) {
     weighted_ = true;
-    type_ = table.type();
-    names_ = table.names();
-    target_names_ = table.target_names();
-    value_names_ = table.value_names();
-    preparation_ = table.preparation();
   }
 
   Block block(std::int64_t number, at::Tensor& scratch) const override {
@@ -204,7 +196,8 @@ std::unique_ptr<Table> rows_that_weigh(const Table& table) {
                                     .names = table.names(),
                                     .target_names = table.target_names(),
                                     .value_names = table.value_names(),
-                                    .preparation = table.preparation()});
+                                    .preparation = table.preparation(),
+                                    .observer = table.observer()});
 }
 
 void check_two_rows_each(const Table& table, const Folds& folds) {

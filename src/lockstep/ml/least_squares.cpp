@@ -42,6 +42,11 @@ void warn_of_undetermined(const std::vector<std::string>& names) {
              list_some(names, kMostNames));
 }
 
+void tell_of_onehot(const std::vector<std::string>& fields) {
+  log().info("columns of --onehot {} sum up to 1, as the intercept does: the coefficients are those of the least norm",
+             list_some(fields, kMostNames));
+}
+
 void warn_of_constant(const Table& table, const Gram& gram) {
   const at::Tensor constant = is_constant(gram).slice(0, 0, table.columns()).nonzero();
   std::vector<std::string> names;
@@ -107,6 +112,16 @@ double NormalEquations::condition(double alpha) const {
   }
   const at::Tensor sizes = std::get<0>(values.abs().sort()).slice(0, zeros);
   return sizes.numel() == 0 ? 1 : (sizes[-1] / sizes[0]).item<double>();
+}
+
+bool NormalEquations::depends_only_by(std::int64_t known) const {
+  return null_space_.size(1) == constant_.sum().item<std::int64_t>() + known;
+}
+
+double NormalEquations::condition_but_for(std::int64_t known) const {
+  if (known == 0 || !depends_only_by(known)) return condition();
+  const at::Tensor others = values_.slice(0, null_space_.size(1));  // the smallest come first
+  return others.numel() == 0 ? 1 : (others[-1] / others[0]).item<double>();
 }
 
 void NormalEquations::find_null_space(std::int64_t nulls) {

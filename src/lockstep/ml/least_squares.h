@@ -19,6 +19,8 @@ namespace lockstep::ml {
 
 /// Of columns by their names, which are not determined().
 void warn_of_undetermined(const std::vector<std::string>& names);
+/// The same where nobody need wonder: the columns that fields became by --onehot sum up to 1, as the intercept does.
+void tell_of_onehot(const std::vector<std::string>& fields);
 /// Beside an intercept such columns explain nothing.
 void warn_of_constant(const Table& table, const Gram& gram);
 
@@ -35,6 +37,11 @@ class NormalEquations {
   /// The largest by the smallest eigenvalue of the products with this penalty, whose unknowns are scaled. Constant
   /// columns do not count. A penalty makes it no larger.
   double condition(double alpha = 0) const;
+  /// The same without a penalty, where columns depend on each other in so many ways that are known, and which the least
+  /// norm sees to. With others it is condition().
+  double condition_but_for(std::int64_t known) const;
+  /// Whether they depend on each other in so many ways, and constant columns are all else that is not determined.
+  bool depends_only_by(std::int64_t known) const;
   /// Least squares, and with alpha above 0 ridge regression: sum of squares + alpha · |coef|². Where columns depend on
   /// each other, of all solutions the one of the least norm.
   LinearModel solve(double alpha = 0) const;

@@ -7,12 +7,20 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/preparation.h"
 #include "lockstep/ml/score.h"
 
 namespace lockstep::ml {
 
-at::Tensor LinearModel::predict(const at::Tensor& x) const { return x.to(at::kDouble).matmul(coef.t()) + intercept; }
+at::Tensor LinearModel::predict(const at::Tensor& x) const {
+  return checked_rows(x, fitted_columns(coef)).to(at::kDouble).matmul(coef.t()) + intercept;
+}
+
+void LinearModel::check_for(const Table& table) const {
+  check_columns(table, fitted_columns(coef));
+  check_targets(table, coef.size(0));
+}
 
 void share(const Table& table, LinearModel& model) {
   table.group().broadcast_({model.coef, model.intercept}, 0, {.name = "coefficients"}).wait();
@@ -31,8 +39,10 @@ double r2_score(const Gram& gram, const LinearModel& model) {
 }
 
 double r2_score_of_rows(const Table& table, const LinearModel& model, int threads) {
+  model.check_for(table);
   const std::int64_t columns = table.columns(), targets = table.targets();
   const at::Tensor said = at::empty({table.own_rows(), targets}, at::kDouble);
+  const Sweep sweep(table.observer().get(), "variance explained", table.own_rows());
   const auto say = [&]<class T>(std::int64_t number, at::Tensor& scratch, T) {
     const Block block = table.block(number, scratch);
     double* to = said.mutable_data_ptr<double>() + table.own_place(number) * targets;
@@ -43,6 +53,7 @@ double r2_score_of_rows(const Table& table, const LinearModel& model, int thread
       for (std::int64_t column = 0; column < columns; ++column) sum += coef[column] * x[column];
       to[i] = sum;
     }
+    sweep.add(block.rows);
   };
   std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
   on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t begin, std::int64_t end, int thread) {

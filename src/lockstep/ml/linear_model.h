@@ -21,8 +21,10 @@ struct LinearModel {
   at::Tensor coef;       // float64 [targets, columns]
   at::Tensor intercept;  // float64 [targets]
 
-  /// float64 [rows, targets].
+  /// float64 [rows, targets]. Fault::Usage on other columns and before a fit.
   at::Tensor predict(const at::Tensor& x) const;
+  /// Fault::Usage unless it has the columns and as many targets.
+  void check_for(const Table& table) const;
 };
 
 /// Hosts may compute the last bits in different ways: all take those of rank 0. A collective.

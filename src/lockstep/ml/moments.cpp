@@ -7,6 +7,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/ml/kernels/moment_sums.h"
@@ -17,11 +19,7 @@ namespace {
 /// The same rows, each counted once.
 class Unweighted final : public Table {
  public:
-  explicit Unweighted(const Table& table) : Table(table.group()), table_(table) {
-    plan_ = table.plan();
-    columns_ = table.columns();
-    type_ = table.type();
-  }
+  explicit Unweighted(const Table& table) : Table(table), table_(table) { weighted_ = false; }
   Block block(std::int64_t number, at::Tensor& scratch) const override {
     Block result = table_.block(number, scratch);
     result.weights = nullptr;
@@ -141,7 +139,10 @@ at::Tensor folded_of(const Moments& moments) {
 
 }  // namespace
 
-at::Tensor Moments::variance(double ddof) const { return squares / (weights - ddof); }
+at::Tensor Moments::variance(double ddof) const {
+  const at::Tensor left = weights - ddof;
+  return at::where(left.gt(0), squares / left, at::full({}, std::numeric_limits<double>::quiet_NaN(), at::kDouble));
+}
 
 Fold moments_fold(const Table& table) {
   const std::int64_t columns = table.columns();

@@ -25,7 +25,8 @@ struct Moments {
   at::Tensor min;
   at::Tensor max;
 
-  /// `ddof` is taken from the sum of weights: 0 gives the variance of these rows, 1 an estimate for more of them.
+  /// `ddof` is taken from the sum of weights: 0 gives the variance of these rows, 1 an estimate for more of them. NaN
+  /// where nothing is left then.
   at::Tensor variance(double ddof = 0) const;
 };
 

@@ -14,6 +14,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/on_threads.h"
 #include "lockstep/core/text.h"
+#include "lockstep/ml/check_rows.h"
 
 namespace lockstep::ml {
 namespace {
@@ -91,7 +92,8 @@ void NaiveBayes::joint_rows(const T* x, std::int64_t rows, double* result) const
 }
 
 at::Tensor NaiveBayes::predict_joint_log_proba(const at::Tensor& x) const {
-  const at::Tensor rows = x.contiguous(), result = at::empty({x.size(0), classes_.count()}, at::kDouble);
+  const at::Tensor rows = checked_rows(x, columns());
+  const at::Tensor result = at::empty({rows.size(0), classes_.count()}, at::kDouble);
   constexpr std::int64_t kAtOnce = 1024;
   const auto make = [&]<class T>(const T* values) {
     on_threads(threads_, rows.size(0), kAtOnce, [&](std::int64_t first, std::int64_t last, int) {
@@ -114,6 +116,7 @@ at::Tensor NaiveBayes::predict_log_proba(const at::Tensor& x) const {
 at::Tensor NaiveBayes::predict_proba(const at::Tensor& x) const { return predict_joint_log_proba(x).softmax(1); }
 
 double NaiveBayes::score(const Table& table) const {
+  check_columns(table, columns());
   const std::int64_t count = classes_.count();
   return accuracy(table, classes_, threads_, [&](const Block& block, std::int32_t* numbers) {
     std::vector<double> all(static_cast<std::size_t>(block.rows * count));

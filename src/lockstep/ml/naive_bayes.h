@@ -24,7 +24,8 @@ class NaiveBayes {
   /// The sum of the weights of each class's rows, float64 [classes].
   const at::Tensor& class_count() const noexcept { return moments_.weight; }
 
-  /// The value of the likeliest class, [rows]. Of this rank alone, as are the next ones.
+  /// The value of the likeliest class, [rows]. Of this rank alone, as are the next ones. Fault::Usage, of score(), too,
+  /// on other columns and before a fit.
   at::Tensor predict(const at::Tensor& x) const;
   /// float64 [rows, classes].
   at::Tensor predict_proba(const at::Tensor& x) const;
@@ -52,6 +53,7 @@ class NaiveBayes {
 
   /// Of one row [columns] the logarithm of its joint likelihood with each class.
   virtual void joint(const double* row, double* result) const = 0;
+  /// Fault::Usage before a fit.
   virtual std::int64_t columns() const = 0;
 
   Classes classes_;

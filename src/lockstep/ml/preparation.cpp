@@ -1,5 +1,6 @@
 #include "lockstep/ml/preparation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -60,6 +61,18 @@ void Preparation::apply(T* x, std::int64_t rows, std::int64_t columns) const {
 }
 template void Preparation::apply(float* x, std::int64_t rows, std::int64_t columns) const;
 template void Preparation::apply(double* x, std::int64_t rows, std::int64_t columns) const;
+
+std::vector<std::vector<std::int64_t>> Preparation::onehot_columns(const std::vector<std::string>& names) const {
+  std::vector<std::vector<std::int64_t>> result;
+  for (const auto& field : onehot) {
+    auto& columns = result.emplace_back();
+    for (const auto& category : categories.at(field)) {
+      const auto found = std::find(names.begin(), names.end(), onehot_name(field, category));
+      if (found != names.end()) columns.push_back(found - names.begin());
+    }
+  }
+  return result;
+}
 
 nlohmann::json Preparation::json() const {
   return {{"fields", fields}, {"onehot", onehot}, {"ordinal", ordinal}, {"categories", categories},

@@ -42,6 +42,8 @@ struct Preparation {
   /// Fills in and scales [rows, columns].
   template <class T>
   void apply(T* x, std::int64_t rows, std::int64_t columns) const;
+  /// Of columns by their names, those that each field of `onehot` became: they sum up to 1 in every row.
+  std::vector<std::vector<std::int64_t>> onehot_columns(const std::vector<std::string>& names) const;
   /// Whether apply() does anything.
   bool changes() const noexcept { return !fill.empty() || !scale.empty(); }
 

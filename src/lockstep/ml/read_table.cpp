@@ -1,6 +1,7 @@
 #include "lockstep/ml/read_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -43,13 +44,19 @@ void read_some(const data::Dataset& dataset, std::int64_t first, std::int64_t co
   }
 }
 
+/// Of rows from `first` on.
+std::function<std::string(std::int64_t)> places_in(data::DatasetPtr dataset, std::int64_t first = 0) {
+  return [dataset = std::move(dataset), first](std::int64_t row) { return dataset->name(first + row); };
+}
+
 /// Rows stay where they are stored; a block is read whenever somebody asks for it.
 class StreamedTable final : public Table {
  public:
   StreamedTable(comm::Communicator& group, data::DatasetPtr dataset, const RowLayout& layout, const BlockPlan& plan,
-                const Preparation& preparation)
+                const Preparation& preparation, std::shared_ptr<SweepObserver> observer)
       : Table(group), dataset_(std::move(dataset)), layout_(layout) {
     plan_ = plan;
+    observer_ = std::move(observer);
     preparation_ = std::make_shared<const Preparation>(preparation);
     columns_ = layout_.columns();
     targets_ = layout_.targets();
@@ -58,6 +65,7 @@ class StreamedTable final : public Table {
     names_ = layout_.names();
     target_names_ = layout_.target_names();
     value_names_ = layout_.value_names();
+    place_of_row_ = places_in(dataset_);
   }
 
   Block block(std::int64_t number, at::Tensor& scratch) const override {
@@ -91,6 +99,11 @@ TableRows complete(TableRows rows) {
   if (!gap.any().item<bool>()) return rows;
   const at::Tensor whole = gap.logical_not().nonzero().squeeze(1);
   rows.left_out = gap.sum().item<std::int64_t>();
+  if (rows.place_of_row) {
+    rows.place_of_row = [place_of = std::move(rows.place_of_row), whole](std::int64_t row) {
+      return place_of(whole.const_data_ptr<std::int64_t>()[row]);
+    };
+  }
   for (at::Tensor* part : {&rows.x, &rows.targets, &rows.weights}) {
     if (part->defined()) *part = part->index_select(0, whole);
   }
@@ -132,7 +145,7 @@ std::int64_t fair_memory(comm::Communicator& group) {
 }  // namespace
 
 TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64_t count, const RowLayout& layout,
-                    int threads) {
+                    int threads, SweepObserver* observer) {
   TableRows rows;
   rows.x = at::empty({count, layout.columns()}, layout.type());
   if (layout.targets() > 0) rows.targets = at::empty({count, layout.targets()}, at::kDouble);
@@ -143,12 +156,14 @@ TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64
   double* targets = rows.targets.defined() ? rows.targets.mutable_data_ptr<double>() : nullptr;
   double* weights = rows.weights.defined() ? rows.weights.mutable_data_ptr<double>() : nullptr;
   std::vector<data::Sample> samples(static_cast<std::size_t>(threads));
+  const Sweep sweep(observer, "reading", count);
   const auto read = [&]<class T>(T* x) {
     on_threads(threads, count, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end, int thread) {
       read_some<T>(
           dataset, first + begin, end - begin, layout,
           {x + begin * layout.columns(), targets + begin * layout.targets(), weights + (layout.weighted() ? begin : 0)},
           samples[static_cast<std::size_t>(thread)]);
+      sweep.add(end - begin);
     });
   };
   layout.type() == at::kFloat ? read(rows.x.mutable_data_ptr<float>()) : read(rows.x.mutable_data_ptr<double>());
@@ -168,25 +183,31 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
     preparation.onehot = how.choice.onehot;
     preparation.ordinal = how.choice.ordinal;
     preparation.categories =
-        find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads);
+        find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads,
+                        how.observer.get());
   }
   const RowLayout layout(*dataset, how.choice, preparation.categories);
   preparation.fields = layout.fields();
-  if (in_parts) {
-    return prepared_table(group, read_rows(*dataset, 0, rows, layout, how.threads), layout, std::move(preparation),
-                          how);
-  }
+  const auto in_memory = [&](std::int64_t first, std::int64_t count) {
+    TableRows own = read_rows(*dataset, first, count, layout, how.threads, how.observer.get());
+    own.place_of_row = places_in(dataset, first);
+    own.observer = how.observer;
+    return prepared_table(group, std::move(own), layout, std::move(preparation), how);
+  };
+  if (in_parts) return in_memory(0, rows);
   if (rows == 0) fail(Fault::Usage, fmt::format("{} has no rows", source));
   const auto plan = BlockPlan::even(rows, layout.columns(), group.size());
   // As if all had as much as the one with most: ranks decide alike.
   std::int64_t most = 0;
   for (std::size_t i = 0; i + 1 < plan.first_block.size(); ++i)
     most = std::max(most, plan.begin(plan.first_block[i + 1]) - plan.begin(plan.first_block[i]));
-  const std::int64_t bytes = most * layout.columns() * static_cast<std::int64_t>(c10::elementSize(layout.type()));
+  const std::int64_t doubles = layout.targets() + (layout.weighted() ? 1 : 0);
+  const std::int64_t bytes =
+      most * (layout.columns() * static_cast<std::int64_t>(c10::elementSize(layout.type())) + doubles * 8);
   at::Tensor memory = at::empty({1}, at::kLong).fill_(how.memory_bytes > 0 ? how.memory_bytes : fair_memory(group));
   group.all_reduce_(memory, comm::ReduceOp::Min, {.name = "memory of the ranks"}).wait();
   if (bytes > memory.item<std::int64_t>()) {
-    if (group.rank() == 0) {
+    if (group.rank() == 0 && !how.keeps_rows) {
       log().info("{} of rows a rank are more than fit into {}: each pass reads them anew", format_bytes(bytes),
                  format_bytes(memory.item<std::int64_t>()));
     }
@@ -194,15 +215,14 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
       fail(Fault::Usage, "rows are only left out of a table that fits into memory: fill in by --missing mean");
     if (how.like == nullptr) {
       preparation.learn(how.preparation, layout, [&] {
-        return moments(StreamedTable(group, dataset, layout, plan, Preparation()), how.threads);
+        return moments(StreamedTable(group, dataset, layout, plan, Preparation(), how.observer), how.threads);
       });
     }
-    return std::make_unique<StreamedTable>(group, dataset, layout, plan, preparation);
+    return std::make_unique<StreamedTable>(group, dataset, layout, plan, preparation, how.observer);
   }
   const std::int64_t first = plan.begin(plan.first_block[static_cast<std::size_t>(group.rank())]);
   const std::int64_t end = plan.begin(plan.first_block[static_cast<std::size_t>(group.rank()) + 1]);
-  return prepared_table(group, read_rows(*dataset, first, end - first, layout, how.threads), layout,
-                        std::move(preparation), how);
+  return in_memory(first, end - first);
 }
 
 }  // namespace lockstep::ml

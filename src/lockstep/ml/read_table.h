@@ -22,6 +22,9 @@ struct ReadOptions {
   /// Bytes of rows of this rank that may lie in memory; of more, every pass reads them anew. 0: half of what its host
   /// has.
   std::int64_t memory_bytes = 0;
+  /// The algorithm takes all rows into memory by itself: nobody is told that each pass reads them anew.
+  bool keeps_rows = false;
+  std::shared_ptr<SweepObserver> observer = {};  // of reading, and of passes over the table
 };
 
 /// A source with {rank} in its name has a part for each rank, and lies in memory; else all ranks see all of it. A
@@ -31,6 +34,6 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
 
 /// Rows [first, first + count) of a data set, of this process alone.
 TableRows read_rows(const data::Dataset& dataset, std::int64_t first, std::int64_t count, const RowLayout& layout,
-                    int threads);
+                    int threads, SweepObserver* observer = nullptr);
 
 }  // namespace lockstep::ml

@@ -61,9 +61,44 @@ TEST_F(ReadTable, NumbersTextsAndNumbersInTheirOrder) {
   write("grade,month\nlow,3\nhigh,12\nmid,3\n");
   on_ranks({1}, [&](Communicator& group) {
     const auto table = read(group, {.choice = {.onehot = {"month"}, .ordinal = {"grade"}}});
-    EXPECT_EQ(table->names(), (Names{"grade", "month=12", "month=3"}));
-    const auto expected = at::tensor({1., 0., 1., 0., 1., 0., 2., 0., 1.}).to(at::kDouble).view({3, 3});
+    EXPECT_EQ(table->names(), (Names{"grade", "month=3", "month=12"}));
+    const auto expected = at::tensor({1., 1., 0., 0., 0., 1., 2., 1., 0.}).to(at::kDouble).view({3, 3});
     EXPECT_TRUE(at::equal(values_of(*table), expected));
+  });
+}
+
+TEST_F(ReadTable, SortsNumbersThatAreEncodedByValue) {
+  write("a,b\n10,1.5\n-3,20\n9,-7\n2,1e3\n10,\n9007199254740993,0\n9007199254740992,2\n");
+  on_ranks({2}, [&](Communicator& group) {
+    const auto table = read(group, {.choice = {.ordinal = {"a", "b"}}, .preparation = {.missing = "mean"}});
+    const Categories expected{{"a", {"-3", "2", "9", "10", "9007199254740992", "9007199254740993"}},
+                              {"b", {"-7", "0", "1.5", "2", "20", "1000"}}};
+    EXPECT_EQ(table->preparation()->categories, expected);
+    if (table->own_rows() == 0) return;
+    EXPECT_TRUE(at::equal(values_of(*table).select(1, 0), at::tensor({3., 0., 2., 1., 3., 5., 4.}, at::kDouble)));
+    EXPECT_TRUE(at::equal(values_of(*table).select(1, 1), at::tensor({2., 4., 0., 5., 2.5, 1., 3.}, at::kDouble)));
+  });
+}
+
+TEST_F(ReadTable, KnowsEncodedNumbersByValueInOtherFiles) {
+  on_ranks({1}, [&](Communicator& group) {
+    const auto prepared = [&](const std::string& text, const Preparation* like) {
+      write(text);
+      return read(group, {.choice = {.onehot = {"d"}, .ordinal = {"m"}}, .like = like});
+    };
+    const std::string whole = "m,d\n3,1\n10,2\n2,1\n", points = "m,d\n3,1.0\n10.0,2\n2,1\n";
+    for (const auto& [first, second] : {std::pair(whole, points), std::pair(points, whole)}) {
+      const auto fitted = prepared(first, nullptr), other = prepared(second, fitted->preparation().get());
+      EXPECT_EQ(other->names(), fitted->names());
+      EXPECT_TRUE(at::equal(values_of(*other), values_of(*fitted)));
+    }
+    // As models have them that were written before numbers were sorted.
+    Preparation old;
+    old.onehot = {"d"};
+    old.ordinal = {"m"};
+    old.categories = {{"d", {"1.0", "2.0"}}, {"m", {"10", "2", "3"}}};
+    EXPECT_TRUE(at::equal(values_of(*prepared(whole, &old)),
+                          at::tensor({2., 1., 0., 0., 0., 1., 1., 1., 0.}, at::kDouble).view({3, 3})));
   });
 }
 

@@ -19,6 +19,7 @@
 #include "lockstep/core/text.h"
 #include "lockstep/data/number_text.h"
 #include "lockstep/data/utf8.h"
+#include "lockstep/ml/category_text.h"
 
 namespace lockstep::ml {
 namespace {
@@ -61,16 +62,6 @@ void read_numbers(const Field& field, const data::Value& value, To* to) {
   }
 }
 
-/// What is encoded: a text as it is, a number as it would be written. What is missing is the empty text.
-std::string_view text_of(const Field& field, const data::Value& value, std::string& scratch) {
-  if (value.missing) return {};
-  if (field.encoding == data::Encoding::Text)
-    return {reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()};
-  scratch.clear();
-  data::append_number(scratch, field.type, value.bytes.data());
-  return scratch;
-}
-
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -85,9 +76,8 @@ std::string first_text(const data::Dataset& dataset, std::size_t place) {
   std::string scratch;
   for (std::int64_t row = 0; row < dataset.size(); ++row) {
     dataset.read(row, sample);
-    const data::Value& value = sample.values[place];
-    const auto text = text_of(dataset.schema()[place], value, scratch);
-    if (!value.missing && !data::parse_float64(text)) return fmt::format("'{}' in {}", text, dataset.name(row));
+    const auto text = category_text(dataset.schema()[place], sample.values[place], scratch);
+    if (text && !data::parse_float64(*text)) return fmt::format("'{}' in {}", *text, dataset.name(row));
   }
   return "";
 }
@@ -129,8 +119,12 @@ void check_choice(const ColumnChoice& choice) {
 
 }  // namespace
 
+std::string onehot_name(const std::string& field, const std::string& category) {
+  return fmt::format("{}={}", field, category);
+}
+
 Categories find_categories(comm::Communicator& group, const data::Dataset& dataset, std::int64_t first,
-                           std::int64_t end, const ColumnChoice& choice, int threads) {
+                           std::int64_t end, const ColumnChoice& choice, int threads, SweepObserver* observer) {
   const data::Schema& schema = dataset.schema();
   std::vector<std::string> fields = choice.onehot;
   fields.insert(fields.end(), choice.ordinal.begin(), choice.ordinal.end());
@@ -144,6 +138,7 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
   std::vector<Texts> found(static_cast<std::size_t>(threads));
   constexpr std::int64_t kAtOnce = 1024;
   constexpr std::size_t kMost = 10'000;
+  const Sweep sweep(observer, "looking for values", end - first);
   on_threads(threads, end - first, kAtOnce, [&](std::int64_t begin, std::int64_t last, int thread) {
     data::Sample sample;
     std::string scratch;
@@ -151,8 +146,9 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
       dataset.read(first + row, sample);
       for (const std::size_t place : places) {
         auto& texts = found[static_cast<std::size_t>(thread)][schema[place].name];
-        if (sample.values[place].missing && !contains(choice.onehot, schema[place].name)) continue;
-        const auto text = text_of(schema[place], sample.values[place], scratch);
+        const auto known = category_text(schema[place], sample.values[place], scratch);
+        if (!known && !contains(choice.onehot, schema[place].name)) continue;
+        const std::string_view text = known.value_or("");
         if (texts.size() > kMost || texts.find(text) != texts.end()) continue;
         if (!data::is_utf8(text)) {
           fail(Fault::Data, fmt::format("'{}' is not UTF-8 in {}: convert the file, e.g. with iconv",
@@ -161,18 +157,25 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
         texts.emplace(text);
       }
     }
+    sweep.add(last - begin);
   });
   Texts all;
   for (Texts& some : found) {
     for (auto& [field, texts] : some) all[field].merge(texts);
   }
+  // What is text in the part of any rank is sorted as such.
+  std::set<std::string> are_text;
+  for (const std::size_t place : places) {
+    if (schema[place].encoding == data::Encoding::Text) are_text.insert(schema[place].name);
+  }
   // As MessagePack, which takes bytes of any kind.
-  const auto packed = nlohmann::json::to_msgpack(nlohmann::json(all));
+  const auto packed = nlohmann::json::to_msgpack(nlohmann::json::array({all, are_text}));
   for (const std::string& bytes : group.gather_bytes(std::string(packed.begin(), packed.end()))) {
     const auto theirs = nlohmann::json::from_msgpack(bytes);
-    for (const auto& [field, texts] : theirs.items()) {
+    for (const auto& [field, texts] : theirs[0].items()) {
       for (const auto& text : texts) all[field].insert(text.get<std::string>());
     }
+    for (const auto& field : theirs[1]) are_text.insert(field.get<std::string>());
   }
   Categories result;
   for (const auto& field : fields) {
@@ -182,6 +185,7 @@ Categories find_categories(comm::Communicator& group, const data::Dataset& datas
                        contains(choice.targets, field) ? "classes" : "encoded; leave it out by --exclude " + field));
     }
     result[field].assign(all[field].begin(), all[field].end());
+    if (!are_text.contains(field)) sort_by_value(result[field]);
   }
   return result;
 }
@@ -197,7 +201,7 @@ std::int64_t RowLayout::Part::width() const noexcept {
 
 void RowLayout::Part::name(std::vector<std::string>& names) const {
   if (kind == Kind::OneHot) {
-    for (const auto& category : categories) names.push_back(fmt::format("{}={}", field.name, category));
+    for (const auto& category : categories) names.push_back(onehot_name(field.name, category));
   } else if (kind == Kind::Ordinal || field.shape.empty()) {
     names.push_back(field.name);
   } else {
@@ -208,18 +212,24 @@ void RowLayout::Part::name(std::vector<std::string>& names) const {
 template <class T>
 void RowLayout::Part::read(const data::Value& value, T* to) const {
   if (kind == Kind::Numbers) return read_numbers(field, value, to);
-  if (kind == Kind::Ordinal && value.missing) {
+  std::string scratch;
+  const auto known = category_text(field, value, scratch);
+  if (!known && kind == Kind::Ordinal) {
     *to = std::numeric_limits<T>::quiet_NaN();
     return;
   }
-  std::string scratch;
-  const auto text = text_of(field, value, scratch);
-  const auto found = std::lower_bound(categories.begin(), categories.end(), text);
-  if (found == categories.end() || *found != text) {
+  const std::string_view text = known.value_or("");
+  const auto found = std::lower_bound(numbers.begin(), numbers.end(), text,
+                                      [](const auto& one, std::string_view wanted) { return one.first < wanted; });
+  if (found == numbers.end() || found->first != text) {
+    if (unknown_is_missing) {
+      *to = std::numeric_limits<T>::quiet_NaN();
+      return;
+    }
     fail(Fault::Data, fmt::format("'{}' is '{}', which is none of the {} values that the model knows", field.name, text,
                                   categories.size()));
   }
-  const auto number = found - categories.begin();
+  const std::int64_t number = found->second;
   if (kind == Kind::Ordinal) {
     *to = static_cast<T>(number);
   } else {
@@ -237,7 +247,13 @@ RowLayout::Part RowLayout::part_of(const data::Dataset& dataset, const std::stri
     if (!text && !(field.fixed() && field.elements() == 1)) {
       fail(Fault::Usage, fmt::format("{} cannot be encoded: that is for text and single numbers", field.text()));
     }
-    return {place, field, kind, categories.at(name)};
+    Part part{place, field, kind, categories.at(name)};
+    for (std::size_t i = 0; i < part.categories.size(); ++i) {
+      const std::string& known = part.categories[i];
+      part.numbers.emplace_back(text ? known : category_text_of(known), static_cast<std::int64_t>(i));
+    }
+    std::sort(part.numbers.begin(), part.numbers.end());
+    return part;
   }
   if (!field.fixed()) {
     fail(Fault::Usage, fmt::format("{} holds no numbers of one size: name the columns by --columns, or leave it out by "
@@ -257,6 +273,7 @@ RowLayout::RowLayout(const data::Dataset& dataset, const ColumnChoice& choice, c
   check_choice(choice);
   for (const auto& name : choice.targets) {
     targets_.push_back(part_of(dataset, name, is_text(schema, name) ? Kind::Ordinal : Kind::Numbers, categories));
+    targets_.back().unknown_is_missing = choice.of_model;
   }
   if (!choice.weights.empty()) {
     if (is_text(schema, choice.weights)) refuse_text(dataset, {choice.weights}, "weights of rows are numbers");

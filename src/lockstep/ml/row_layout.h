@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/dataset.h"
+#include "lockstep/ml/sweep.h"
 
 namespace lockstep::ml {
 
@@ -27,13 +29,18 @@ struct ColumnChoice {
   bool of_model = false;                  // columns are those that a model was fitted to: there is no choice
 };
 
-/// The values, as text, of fields that are encoded, sorted.
+/// The values of fields that are encoded, as category_text.h writes them: the first one has number 0. Those of numbers
+/// are sorted by value, texts by their bytes.
 using Categories = std::map<std::string, std::vector<std::string>>;
+
+/// What the column of a value of an encoded field is called: "city=Ulm".
+std::string onehot_name(const std::string& field, const std::string& category);
 
 /// Those of the fields that `choice` encodes, and of targets that are text, in this rank's samples [first, end) and
 /// those of all others. A collective. Fault::Usage if a field has too many different ones.
 Categories find_categories(comm::Communicator& group, const data::Dataset& dataset, std::int64_t first,
-                           std::int64_t end, const ColumnChoice& choice, int threads);
+                           std::int64_t end, const ColumnChoice& choice, int threads,
+                           SweepObserver* observer = nullptr);
 
 class RowLayout {
  public:
@@ -58,7 +65,7 @@ class RowLayout {
 
   /// Values of a sample, into places as wide as columns() and targets() say. What is missing is NaN, but for fields of
   /// which each value is a column: there it is the value ''. Fault::Data on a text that is none of its field's
-  /// categories.
+  /// categories, unless it is the target of a model, which nobody has to know: then it is NaN.
   template <class T>
   void read(const data::Sample& sample, T* columns, double* targets, double* weight) const;
 
@@ -70,6 +77,8 @@ class RowLayout {
     data::Field field;
     Kind kind = Kind::Numbers;
     std::vector<std::string> categories = {};
+    std::vector<std::pair<std::string, std::int64_t>> numbers = {};  // of the categories, sorted by their texts
+    bool unknown_is_missing = false;  // a text that is none of the categories
 
     std::int64_t width() const noexcept;
     void name(std::vector<std::string>& names) const;

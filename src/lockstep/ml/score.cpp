@@ -2,11 +2,13 @@
 
 #include <vector>
 
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
 
 double r2_of(const Table& table, const at::Tensor& said, int threads) {
+  check_targets(table, said.size(1));
   const std::int64_t targets = table.targets();
   // Of each target `add` adds something of a row to `size` sums.
   const auto sums_of = [&](std::int64_t size, const auto& add) {

@@ -15,9 +15,12 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/hash.h"
 #include "lockstep/ml/preparation.h"
 
 namespace lockstep::ml {
@@ -69,17 +72,15 @@ using comm::Communicator;
 
 /// What ranks tell each other of their rows.
 struct Facts {
-  std::int64_t rows, columns, type, targets, weighted, left_out;
+  std::int64_t rows = 0, columns = 0, type = 0, targets = 0, weighted = 0, left_out = 0;
+  std::uint64_t names = 0;   // a hash of all of them
+  std::uint64_t faulty = 0;  // whether they make no table
 };
 
-std::vector<Facts> gather_facts(Communicator& group, const Facts& own) {
-  constexpr std::int64_t kWords = sizeof(Facts) / sizeof(std::int64_t);
-  at::Tensor mine = at::empty({kWords}, at::kLong), all = at::empty({group.size(), kWords}, at::kLong);
-  std::copy_n(&own.rows, kWords, mine.mutable_data_ptr<std::int64_t>());
-  group.all_gather(all, mine, {}, {.name = "rows of a table"}).wait();
-  std::vector<Facts> result(static_cast<std::size_t>(group.size()));
-  std::copy_n(all.const_data_ptr<std::int64_t>(), all.numel(), &result.front().rows);
-  return result;
+/// What columns, targets and values are called, as ranks send it to each other.
+std::string names_text(const TableRows& rows) {
+  return nlohmann::json::array({rows.names, rows.target_names, rows.value_names})
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 /// Of `what`, which must be the same wherever there are rows.
@@ -98,11 +99,10 @@ std::int64_t agreed(const std::vector<Facts>& facts, std::int64_t Facts::* what,
 class MemoryTable final : public Table {
  public:
   MemoryTable(Communicator& group, TableRows rows) : Table(group) {
-    check(rows);
-    const auto facts = gather_facts(
-        group, {rows.x.size(0), rows.x.dim() == 2 ? rows.x.size(1) : 0, static_cast<std::int64_t>(rows.x.scalar_type()),
-                rows.targets.defined() ? rows.targets.numel() / std::max<std::int64_t>(rows.x.size(0), 1) : 0,
-                rows.weights.defined() ? 1 : 0, rows.left_out});
+    const std::string fault = fault_of(rows);
+    const Facts own = fault.empty() ? facts_of(rows) : Facts{.faulty = 1};
+    const auto facts = comm::gather_one_each(group, own, "rows of a table");
+    refuse_faults(facts, fault);
     columns_ = agreed(facts, &Facts::columns, "columns");
     plan(facts);
     for (const Facts& one : facts) left_out_ += one.left_out;
@@ -113,21 +113,29 @@ class MemoryTable final : public Table {
     type_ = static_cast<at::ScalarType>(agreed(facts, &Facts::type, "as their type"));
     targets_ = agreed(facts, &Facts::targets, "targets");
     weighted_ = agreed(facts, &Facts::weighted, "as weights");
+    agree_on_names(facts, rows);
     names_ = std::move(rows.names);
-    if (!names_.empty() && static_cast<std::int64_t>(names_.size()) != columns_) {
-      fail(Fault::Usage, fmt::format("{} names for {} columns", names_.size(), columns_));
-    }
     target_names_ = std::move(rows.target_names);
     for (std::int64_t i = static_cast<std::int64_t>(target_names_.size()); i < targets_; ++i) {
       target_names_.push_back(targets_ == 1 ? "target" : fmt::format("target[{}]", i));
     }
     value_names_ = std::move(rows.value_names);
     preparation_ = std::move(rows.preparation);
-    x_ = placed(rows.x.reshape({rows.x.size(0), columns_}).to(type_), columns_);
-    if (targets_ > 0) y_ = placed(rows.targets.reshape({-1, targets_}).to(at::kDouble), targets_);
-    if (weighted_) {
-      weights_ = placed(rows.weights.reshape({-1, 1}).to(at::kDouble), 1);
+    if (rows.place_of_row) {
+      const auto own_rank = static_cast<std::size_t>(group.rank());
+      place_of_row_ = [place_of = std::move(rows.place_of_row), begin = begin_of_[own_rank],
+                       end = begin_of_[own_rank + 1]](std::int64_t row) {
+        return row >= begin && row < end ? place_of(row - begin) : std::string();
+      };
     }
+    observer_ = std::move(rows.observer);
+    x_ = placed(rows.x.reshape({rows.x.size(0), columns_}).to(type_), columns_);
+    // A rank without rows need not bring what there is none of.
+    const auto doubles = [&](const at::Tensor& values, std::int64_t width) {
+      return rows.x.size(0) == 0 ? at::empty({0, width}, at::kDouble) : values.reshape({-1, width}).to(at::kDouble);
+    };
+    if (targets_ > 0) y_ = placed(doubles(rows.targets, targets_), targets_);
+    if (weighted_) weights_ = placed(doubles(rows.weights, 1), 1);
   }
 
   Block block(std::int64_t number, at::Tensor&) const override {
@@ -143,22 +151,66 @@ class MemoryTable final : public Table {
     std::int64_t last_begin = std::numeric_limits<std::int64_t>::max();
   };
 
-  static void check(const TableRows& rows) {
+  /// Why they make no table, by themselves; empty if they do.
+  static std::string fault_of(const TableRows& rows) {
     const at::Tensor& x = rows.x;
-    if (!x.defined() || (x.dim() != 2 && x.numel() > 0)) {
-      fail(Fault::Usage, "a table is made of a matrix, a row for each sample");
-    }
-    if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble) {
-      fail(Fault::Usage, fmt::format("a table holds float32 or float64, not {}", toString(x.scalar_type())));
-    }
+    if (!x.defined() || x.dim() == 0 || (x.dim() != 2 && x.numel() > 0))
+      return "a table is made of a matrix, a row for each sample";
+    if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
+      return fmt::format("a table holds float32 or float64, not {}", toString(x.scalar_type()));
+    if (x.size(0) == 0) return "";  // nothing else counts
     for (const auto& [tensor, name] : {std::pair(&rows.targets, "targets"), std::pair(&rows.weights, "weights")}) {
-      if (tensor->defined() && tensor->size(0) != x.size(0)) {
-        fail(Fault::Usage, fmt::format("{} {} for {} rows", tensor->size(0), name, x.size(0)));
-      }
+      if (!tensor->defined()) continue;
+      const std::int64_t count = tensor->dim() == 0 ? 1 : tensor->size(0);
+      if (count != x.size(0)) return fmt::format("{} {} for {} rows", count, name, x.size(0));
     }
-    if (rows.weights.defined() && !rows.weights.ge(0).logical_and(rows.weights.isfinite()).all().item<bool>()) {
-      fail(Fault::Usage, "weights of rows are finite numbers from 0 on");
+    if (rows.weights.defined() && rows.weights.numel() != x.size(0)) return "a row has one weight, not several";
+    if (rows.weights.defined() && !rows.weights.ge(0).logical_and(rows.weights.isfinite()).all().item<bool>())
+      return "weights of rows are finite numbers from 0 on";
+    const auto names = static_cast<std::int64_t>(rows.names.size());
+    if (names > 0 && names != x.size(1)) return fmt::format("{} names for {} columns", names, x.size(1));
+    return "";
+  }
+
+  static Facts facts_of(const TableRows& rows) {
+    const std::int64_t count = rows.x.size(0);
+    return {.rows = count,
+            .columns = rows.x.dim() == 2 ? rows.x.size(1) : 0,
+            .type = static_cast<std::int64_t>(rows.x.scalar_type()),
+            .targets = rows.targets.defined() && count > 0 ? rows.targets.numel() / count : 0,
+            .weighted = rows.weights.defined() ? 1 : 0,
+            .left_out = rows.left_out,
+            .names = hash64(names_text(rows)),
+            .faulty = 0};
+  }
+
+  /// On all ranks alike, as others would wait for one that ends alone. A collective if there are any.
+  void refuse_faults(const std::vector<Facts>& facts, const std::string& own) const {
+    if (std::none_of(facts.begin(), facts.end(), [](const Facts& one) { return one.faulty != 0; })) return;
+    const auto faults = group_.gather_bytes(own);
+    const auto first = std::find_if(faults.begin(), faults.end(), [](const auto& text) { return !text.empty(); });
+    fail(Fault::Usage, facts.size() == 1 ? *first : fmt::format("rank {}: {}", first - faults.begin(), *first));
+  }
+
+  /// Ranks with rows must call them alike; one without takes the names of the others. A collective if they differ.
+  void agree_on_names(const std::vector<Facts>& facts, TableRows& rows) const {
+    const auto has_rows = [](const Facts& one) { return one.rows > 0; };
+    const auto first = std::find_if(facts.begin(), facts.end(), has_rows);
+    const auto differs = [&](const Facts& one) { return one.names != first->names; };
+    if (std::none_of(facts.begin(), facts.end(), differs)) return;
+    const auto texts = group_.gather_bytes(names_text(rows));
+    const std::string& agreed = texts[static_cast<std::size_t>(first - facts.begin())];
+    const auto other =
+        std::find_if(facts.begin(), facts.end(), [&](const Facts& one) { return has_rows(one) && differs(one); });
+    if (other != facts.end()) {
+      fail(Fault::Usage, fmt::format("columns have the names {} on rank {}, and {} on rank {}", agreed,
+                                     first - facts.begin(), texts[static_cast<std::size_t>(other - facts.begin())],
+                                     other - facts.begin()));
     }
+    const auto names = nlohmann::json::parse(agreed);
+    names[0].get_to(rows.names);
+    names[1].get_to(rows.target_names);
+    names[2].get_to(rows.value_names);
   }
 
   /// A block is of the rank that has its first row.
@@ -250,52 +302,82 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
 
 namespace {
 
+/// What is said of a value that is no good.
+struct Complaint {
+  std::string usual, of_infinite;
+};
+
+/// Where a row is stored, of whichever rank knows. A collective.
+std::string place_on_any_rank(const Table& table, std::int64_t row) {
+  for (const std::string& place : table.group().gather_bytes(table.place_of(row))) {
+    if (!place.empty()) return place;
+  }
+  return "";
+}
+
 /// Fault::Data, on all ranks, naming the first value that `bad` says, if there is one; among targets, too, if there is
-/// a message for those.
+/// a complaint for those.
 template <class Bad>
-void check_values(const Table& table, const Bad& is_bad, const char* message, const char* of_targets = nullptr) {
+void check_values(const Table& table, const Bad& is_bad, const Complaint& of_columns,
+                  const Complaint* of_targets = nullptr) {
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   const std::int64_t columns = table.columns(), targets = table.targets(), width = columns + targets;
-  std::int64_t bad = kNone;  // row and place in it as one number
+  std::int64_t bad = kNone;  // row, place in it and whether it is infinite, as one number
   // Of values in rows of `wide`, which take the places from `first` on.
   const auto look = [&](const Block& block, const auto* values, std::int64_t wide, std::int64_t first) {
     const auto* end = values + block.rows * wide;
     const auto* found = std::find_if(values, end, is_bad);
     if (found == end) return;
-    bad = std::min(bad, (block.first + (found - values) / wide) * width + first + (found - values) % wide);
+    const std::int64_t place = (block.first + (found - values) / wide) * width + first + (found - values) % wide;
+    bad = std::min(bad, 2 * place + (std::isinf(*found) ? 1 : 0));
   };
-  at::Tensor scratch;
-  for (std::int64_t number = table.own_begin(); number < table.own_end() && bad == kNone; ++number) {
-    const Block block = table.block(number, scratch);
-    with_type_of(table, [&]<class T>(T) { look(block, block.x<T>(), columns, 0); });
-    if (of_targets != nullptr) look(block, block.targets, targets, columns);
+  {
+    const Sweep sweep(table.observer().get(), "looking for gaps", table.own_rows());
+    at::Tensor scratch;
+    for (std::int64_t number = table.own_begin(); number < table.own_end() && bad == kNone; ++number) {
+      const Block block = table.block(number, scratch);
+      with_type_of(table, [&]<class T>(T) { look(block, block.x<T>(), columns, 0); });
+      if (of_targets != nullptr) look(block, block.targets, targets, columns);
+      sweep.add(block.rows);
+    }
   }
   at::Tensor first = at::full({1}, bad, at::kLong);
   table.group().all_reduce_(first, comm::ReduceOp::Min, {.name = "values that are no good"}).wait();
   bad = first.item<std::int64_t>();
   if (bad == kNone) return;
+  const std::int64_t row = bad / 2 / width, column = bad / 2 % width;
+  const Complaint& said = column < columns ? of_columns : *of_targets;
   const std::string counted = table.left_out() == 0 ? "" : " (counted without those left out)";
-  fail(Fault::Data, fmt::format("row {}{}, {} {}", bad / width, counted, table.name_of(bad % width),
-                                bad % width < columns ? message : of_targets));
+  const std::string place = place_on_any_rank(table, row);
+  fail(Fault::Data, fmt::format("row {}{}, {} {}{}", row, counted, table.name_of(column),
+                                bad % 2 == 0 ? said.usual : said.of_infinite,
+                                place.empty() ? "" : fmt::format(" ({})", place)));
+}
+
+/// Of columns, for which `ways` of --missing are a remedy, and of targets if there is a complaint for those. No way of
+/// --missing helps against what is infinite.
+void check_finite_values(const Table& table, const std::string& ways, const Complaint* of_targets) {
+  const Preparation* prepared = table.preparation().get();
+  const std::string scaled = prepared != nullptr && !prepared->scale.empty() ? " once it is scaled" : "";
+  check_values(table, [](auto value) { return !std::isfinite(value); },
+               {fmt::format("is no finite number{}; clean the data, or use --missing {}", scaled, ways),
+                fmt::format("is infinite{}; clean the data", scaled)},
+               of_targets);
 }
 
 }  // namespace
 
 void check_finite(const Table& table) {
-  const Preparation* prepared = table.preparation().get();
-  std::string of_columns = "is no finite number; clean the data, or use --missing mean or drop";
-  if (prepared != nullptr && !prepared->scale.empty()) {
-    of_columns = "is no finite number once it is scaled; clean the data, or use --missing mean or drop";
-  } else if (table.left_out() > 0 || (prepared != nullptr && !prepared->fill.empty())) {
-    of_columns = "is infinite; clean the data";  // what is missing was seen to
-  }
-  check_values(
-      table, [](auto value) { return !std::isfinite(value); }, of_columns.c_str(),
-      "is no finite number; clean the data, or use --missing drop");
+  const Complaint of_targets{"is no finite number; clean the data, or use --missing drop",
+                             "is infinite; clean the data"};
+  check_finite_values(table, "mean or drop", &of_targets);
 }
 
+void check_finite_columns(const Table& table) { check_finite_values(table, "mean", nullptr); }
+
 void check_not_negative(const Table& table) {
-  check_values(table, [](auto value) { return value < 0; }, "is below 0, and so no count");
+  const char* below = "is below 0, and so no count";
+  check_values(table, [](auto value) { return value < 0; }, {below, below});
 }
 
 }  // namespace lockstep::ml

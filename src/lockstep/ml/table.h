@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/ml/sweep.h"
 
 namespace lockstep::ml {
 
@@ -74,6 +76,10 @@ class Table {
   const std::shared_ptr<const Preparation>& preparation() const noexcept { return preparation_; }
   /// "column 3", or its name if it has one; targets follow the columns.
   std::string name_of(std::int64_t column) const;
+  /// Who is told of passes over its rows, on this rank; null: nobody.
+  const std::shared_ptr<SweepObserver>& observer() const noexcept { return observer_; }
+  /// Where a row is stored, for messages, by its number in the whole table; empty if this rank does not know.
+  std::string place_of(std::int64_t row) const { return place_of_row_ ? place_of_row_(row) : std::string(); }
 
   /// Of this rank's blocks: [own_begin(), own_end()).
   std::int64_t own_begin() const noexcept { return plan_.first_block[static_cast<std::size_t>(group_.rank())]; }
@@ -87,6 +93,8 @@ class Table {
 
  protected:
   explicit Table(comm::Communicator& group) : group_(group) {}
+  /// Of a table that shows another's rows: all that is said of them.
+  Table(const Table&) = default;
 
   comm::Communicator& group_;
   BlockPlan plan_;
@@ -97,6 +105,8 @@ class Table {
   at::ScalarType type_ = at::kDouble;
   std::vector<std::string> names_, target_names_, value_names_;
   std::shared_ptr<const Preparation> preparation_;
+  std::function<std::string(std::int64_t)> place_of_row_;
+  std::shared_ptr<SweepObserver> observer_;
 };
 
 /// What a rank brings.
@@ -109,6 +119,8 @@ struct TableRows {
   std::vector<std::string> value_names = {};  // of the only target's values 0, 1, …
   std::int64_t left_out = 0;                  // rows of this rank's that are not among them
   std::shared_ptr<const Preparation> preparation = {};
+  std::function<std::string(std::int64_t)> place_of_row = {};  // by its number among these
+  std::shared_ptr<SweepObserver> observer = {};
 };
 
 /// Of rows in memory, as many on each rank as it has: those of rank 0 first. A collective; only rows at the edges of
@@ -120,6 +132,8 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
 
 /// Fault::Data, on all ranks, naming the first value that is not finite, if there is one. A collective.
 void check_finite(const Table& table);
+/// The same without the targets, of rows that are asked for: none may be left out.
+void check_finite_columns(const Table& table);
 /// The same of the first value of a column that is below 0.
 void check_not_negative(const Table& table);
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/testing.h"
@@ -64,23 +65,64 @@ TEST(Table, GivesRowsByNumber) {
 }
 
 TEST(Table, RefusesWhatDoesNotGoTogether) {
+  // What all ranks are told: none waits for others.
   const auto refusal = [](const std::function<TableRows(int rank)>& rows) {
-    std::string message;
+    std::vector<std::string> messages(3);
     comm::testing::on_ranks({3}, [&](comm::Communicator& group) {
-      const auto mine = test::message_of([&] { make_table(group, rows(group.rank())); });
-      if (group.rank() == 0) message = mine;
-      EXPECT_NE(mine, "");
+      messages[static_cast<std::size_t>(group.rank())] =
+          test::message_of([&] { make_table(group, rows(group.rank())); }, Fault::Usage);
     });
-    return message;
+    EXPECT_EQ(messages[1], messages[0]);
+    EXPECT_EQ(messages[2], messages[0]);
+    return messages[0];
   };
   EXPECT_EQ(refusal([](int rank) { return TableRows{at::zeros({4, rank == 2 ? 5 : 6}, at::kDouble)}; }),
             "rank 0 has rows with 6 columns, rank 2 with 5");
   EXPECT_EQ(refusal([](int) { return TableRows{at::zeros({0, 3}, at::kDouble)}; }),
             "the table has no rows, on no rank");
   EXPECT_EQ(refusal([](int) { return TableRows{at::zeros({4, 3}, at::kLong)}; }),
-            "a table holds float32 or float64, not Long");
+            "rank 0: a table holds float32 or float64, not Long");
   EXPECT_EQ(refusal([](int) { return TableRows{at::zeros({4, 3}), {}, at::tensor({1.0, -1.0, 1.0, 1.0})}; }),
-            "weights of rows are finite numbers from 0 on");
+            "rank 0: weights of rows are finite numbers from 0 on");
+
+  // Of one rank alone.
+  const auto one_bad = [&](const TableRows& bad) {
+    const TableRows good{at::zeros({4, 3}), at::zeros({4}), at::ones({4}), {"a", "b", "c"}};
+    return refusal([&](int rank) { return rank == 1 ? bad : good; });
+  };
+  const auto x = at::zeros({4, 3}), one = at::ones({4});
+  EXPECT_EQ(one_bad({}), "rank 1: a table is made of a matrix, a row for each sample");
+  EXPECT_EQ(one_bad({x.to(at::kLong), one, one}), "rank 1: a table holds float32 or float64, not Long");
+  EXPECT_EQ(one_bad({x, at::zeros({5}), one}), "rank 1: 5 targets for 4 rows");
+  EXPECT_EQ(one_bad({x, one, at::ones({3})}), "rank 1: 3 weights for 4 rows");
+  EXPECT_EQ(one_bad({x, one, -one}), "rank 1: weights of rows are finite numbers from 0 on");
+  EXPECT_EQ(one_bad({x, one, one, {"a", "b"}}), "rank 1: 2 names for 3 columns");
+  EXPECT_EQ(one_bad({x, one, one, {"a", "c", "b"}}),
+            R"(columns have the names [["a","b","c"],[],[]] on rank 0, and [["a","c","b"],[],[]] on rank 1)");
+}
+
+TEST(Table, TakesOfARankWithoutRowsNothing) {
+  comm::testing::on_ranks({3}, [&](comm::Communicator& group) {
+    TableRows rows{at::ones({4, 3}), at::ones({4, 2}), at::ones({4}), {"a", "b", "c"}};
+    if (group.rank() != 2) rows = {at::empty({0, 3})};
+    const auto table = make_table(group, rows);
+    EXPECT_EQ(table->rows(), 4);
+    EXPECT_EQ(table->targets(), 2);
+    EXPECT_TRUE(table->weighted());
+    EXPECT_EQ(table->names(), (std::vector<std::string>{"a", "b", "c"}));
+    check_finite(*table);
+  });
+}
+
+TEST(Table, KnowsOnAnyRankWhereARowIsStored) {
+  comm::testing::on_ranks({3}, [](comm::Communicator& group) {
+    auto x = at::zeros({5, 2});
+    if (group.rank() == 1) x[3][0] = std::numeric_limits<float>::quiet_NaN();
+    const auto place = [rank = group.rank()](std::int64_t row) { return fmt::format("part {}: sample {}", rank, row); };
+    const auto table = make_table(group, {.x = x, .place_of_row = place});
+    EXPECT_EQ(test::message_of([&] { check_finite(*table); }, Fault::Data),
+              "row 8, column 0 is no finite number; clean the data, or use --missing mean or drop (part 1: sample 3)");
+  });
 }
 
 TEST(Table, NamesTheFirstValueThatIsNotFinite) {
@@ -90,6 +132,12 @@ TEST(Table, NamesTheFirstValueThatIsNotFinite) {
   with_table(4, {x, {}, {}, {"a", "b", "c"}}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { check_finite(table); }, Fault::Data),
               "row 12345, 'b' is no finite number; clean the data, or use --missing mean or drop");
+  });
+  // What is infinite no way of --missing mends.
+  x[12'345][1] = 0;
+  with_table(4, {x, {}, {}, {"a", "b", "c"}}, [](const Table& table) {
+    EXPECT_EQ(test::message_of([&] { check_finite(table); }, Fault::Data),
+              "row 17000, 'c' is infinite; clean the data");
   });
   with_table(2, {blobs(100, 3, 2)}, [](const Table& table) { check_finite(table); });
 }

@@ -6,12 +6,18 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 
 namespace lockstep::ml {
 
 BasicStatistics::BasicStatistics(BasicStatisticsOptions options) : options_(options) {
   check_from_zero_on(options_.ddof, "ddof");
   if (options_.threads == 0) options_.threads = at::get_num_threads();
+}
+
+const Moments& BasicStatistics::found() const {
+  check_fitted(moments_.has_value());
+  return *moments_;
 }
 
 void BasicStatistics::fit(const Table& table) {

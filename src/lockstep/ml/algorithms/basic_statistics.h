@@ -28,15 +28,17 @@ class BasicStatistics {
   void partial_fit(const Table& table);
 
   /// Of a fitted one, on every rank; float64 [columns] each.
-  const at::Tensor& count() const { return moments_->count; }
-  const at::Tensor& sum() const { return moments_->sum; }
-  const at::Tensor& mean() const { return moments_->mean; }
-  at::Tensor variance() const { return moments_->variance(options_.ddof); }
-  at::Tensor standard_deviation() const { return variance().sqrt(); }
-  const at::Tensor& min() const { return moments_->min; }
-  const at::Tensor& max() const { return moments_->max; }
+  const at::Tensor& count() const { return found().count; }
+  const at::Tensor& sum() const { return found().sum; }
+  const at::Tensor& mean() const { return found().mean; }
+  at::Tensor variance() const { return found().variance(options_.ddof); }
+  const at::Tensor& min() const { return found().min; }
+  const at::Tensor& max() const { return found().max; }
 
  private:
+  /// Fault::Usage before a fit.
+  const Moments& found() const;
+
   BasicStatisticsOptions options_;
   std::optional<Moments> moments_;
 };

@@ -16,6 +16,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 
 namespace lockstep::ml {
 namespace {
@@ -90,26 +91,29 @@ void EmpiricalCovariance::partial_fit(const Table& table) {
   covariance_ = products / (all.weight - options_.ddof);
 }
 
-at::Tensor EmpiricalCovariance::correlation() const { return correlation_of(covariance_); }
+at::Tensor EmpiricalCovariance::correlation() const {
+  check_fitted(location_.defined());
+  return correlation_of(covariance_);
+}
 
 at::Tensor EmpiricalCovariance::precision() const {
+  check_fitted(location_.defined());
   const auto [values, vectors] = eigen(covariance_);
   const OneThread same_bits;
   return (vectors / values).matmul(vectors.t());
 }
 
 at::Tensor EmpiricalCovariance::mahalanobis(const at::Tensor& x) const {
+  const at::Tensor rows = checked_rows(x, fitted_columns(location_)).to(at::kDouble);
   const auto [values, vectors] = eigen(covariance_);
-  const at::Tensor along = (x.to(at::kDouble) - location_).matmul(vectors);
+  const at::Tensor along = (rows - location_).matmul(vectors);
   return (along.square() / values).sum(1);
 }
 
 double EmpiricalCovariance::score(const Table& table) const {
+  const std::int64_t columns = fitted_columns(location_);
+  check_columns(table, columns);
   const auto [values, vectors] = eigen(covariance_);
-  const std::int64_t columns = location_.numel();
-  if (table.columns() != columns) {
-    fail(Fault::Usage, fmt::format("a table of {} columns for a covariance of {}", table.columns(), columns));
-  }
   if (values.numel() < columns) return -std::numeric_limits<double>::infinity();
   const Gram rows = of_columns(table, options_.threads);
   const OneThread same_bits;

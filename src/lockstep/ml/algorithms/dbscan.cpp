@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 #include "lockstep/ml/algorithms/dbscan/slabs.h"
 #include "lockstep/ml/algorithms/dbscan/vicinity.h"
@@ -27,19 +27,6 @@ namespace {
 
 using dbscan::Points;
 using Numbers = std::vector<std::int64_t>;
-
-/// Of all ranks, one rank's behind the other's.
-Numbers gathered(comm::Communicator& group, const Numbers& own) {
-  Numbers all;
-  for (const auto& bytes :
-       group.gather_bytes({reinterpret_cast<const char*>(own.data()), own.size() * sizeof(std::int64_t)})) {
-    if (bytes.empty()) continue;
-    const std::size_t before = all.size();
-    all.resize(before + bytes.size() / sizeof(std::int64_t));
-    std::memcpy(all.data() + before, bytes.data(), bytes.size());
-  }
-  return all;
-}
 
 void sort_unique(auto& values) {
   std::sort(values.begin(), values.end());
@@ -60,7 +47,7 @@ class Clusters {
     sort_unique(same);
     Numbers own;
     for (const auto& [set, other] : same) own.insert(own.end(), {set, other});
-    const Numbers all = gathered(group, own);
+    const Numbers all = comm::gather_values(group, own);
     names_ = all;
     sort_unique(names_);
     UnionFind connected(names_.size());
@@ -98,11 +85,13 @@ void DBSCAN::fit(const Table& table) {
   check_finite(table);
   // Where rows are spread most, the fewest are near in that column.
   const Moments columns = moments(table, options_.threads);
+  if (!(columns.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
   if (!(columns.max - columns.min).square().sum().isfinite().item<bool>()) fail_of_large_squares();
   const std::int64_t widest = columns.variance().argmax().item<std::int64_t>();
   dbscan::Slabs slabs(table, widest, options_.eps);
   Points& points = slabs.points();
-  const dbscan::Reach reach{options_.eps, static_cast<double>(options_.min_samples), options_.threads};
+  const dbscan::Reach reach{options_.eps, static_cast<double>(options_.min_samples), options_.threads,
+                             table.observer().get()};
   auto vicinity = dbscan::by_grid(points, reach);
   if (!vicinity) vicinity = dbscan::by_window(points, reach, widest);
 

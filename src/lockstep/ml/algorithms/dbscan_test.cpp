@@ -155,6 +155,9 @@ TEST(DBSCAN, RefusesWhatMakesNoSense) {
     EXPECT_EQ(test::message_of([&] { DBSCAN().fit(table); }, Fault::Data),
               "row 9000, column 1 is no finite number; clean the data, or use --missing mean or drop");
   });
+  with_table(2, {blobs(100, 2, 3), {}, at::zeros({100})}, [&](const Table& table) {
+    EXPECT_EQ(test::message_of([&] { DBSCAN().fit(table); }, Fault::Data), "the weights of all rows are 0");
+  });
 }
 
 TEST(UnionFind, UnitesOnSeveralThreads) {

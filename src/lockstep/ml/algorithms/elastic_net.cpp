@@ -145,6 +145,7 @@ std::vector<ElasticNetFit> ElasticNet::path(const Table& table, const std::vecto
 
 double ElasticNet::score(const Table& table) const {
   check_has_target(table);
+  fit_.model.check_for(table);
   return r2_score(gram(table, options_.threads), fit_.model);
 }
 

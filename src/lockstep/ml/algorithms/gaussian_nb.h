@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/naive_bayes.h"
 #include "lockstep/ml/table.h"
@@ -52,7 +53,7 @@ class GaussianNB final : public NaiveBayes {
   /// What joint() needs, of var_ and class_prior_.
   void prepare();
   void joint(const double* row, double* result) const override;
-  std::int64_t columns() const override { return var_.size(1); }
+  std::int64_t columns() const override { return fitted_columns(var_); }
 
   GaussianNBOptions options_;
   at::Tensor var_, class_prior_;

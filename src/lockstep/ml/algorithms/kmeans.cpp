@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/log.h"
 #include "lockstep/core/random.h"
 #include "lockstep/ml/algorithms/kmeans_start.h"
 #include "lockstep/ml/algorithms/labelled_rows.h"
@@ -36,7 +38,7 @@ class Lloyd {
   /// `pass` says which start it is.
   void run(double tolerance, KMeansPass pass, const std::function<void(const KMeansPass&)>& see) {
     bool stable = false;
-    for (iterations_ = 0; iterations_ < options_.max_iter && !stable;) {
+    for (iterations_ = 0; iterations_ < options_.max_iter;) {
       const ClusterTotals totals = rows_.sweep(centers_, /*with_inertia=*/false);
       if (!totals.finite()) check_finite(table_);
       if (std::accumulate(totals.weights(), totals.weights() + clusters_, 0.0) == 0) {
@@ -46,9 +48,10 @@ class Lloyd {
       pass.shift = move(totals);
       pass.iteration = ++iterations_;
       pass.changed = totals.changed();
-      if (see) see(pass);
       stable = pass.changed == 0;
-      if (!stable && pass.shift <= tolerance) break;
+      pass.last = stable || pass.shift <= tolerance || iterations_ == options_.max_iter;
+      if (see) see(pass);
+      if (pass.last) break;
     }
     inertia_ = stable ? rows_.inertia(centers_) : rows_.nearest_inertia(centers_);
   }
@@ -56,6 +59,7 @@ class Lloyd {
   const at::Tensor& centers() const noexcept { return centers_; }
   std::int64_t iterations() const noexcept { return iterations_; }
   double inertia() const noexcept { return inertia_; }
+  const LabelledRows& rows() const noexcept { return rows_; }
 
  private:
   /// Moves centroids without rows to the rows that are farthest from theirs, as scikit-learn does.
@@ -67,7 +71,7 @@ class Lloyd {
     }
     if (empty.empty() || options_.empty == "keep") return;
     if (options_.empty == "error") {
-      fail(Fault::Data, fmt::format("centroid {} has no rows; use fewer clusters, or empty = farthest", empty.front()));
+      fail(Fault::Data, fmt::format("centroid {} has no rows; use fewer clusters, or --empty farthest", empty.front()));
     }
     const auto far = farthest(static_cast<std::int64_t>(empty.size()));
     for (std::size_t i = 0; i < far.size(); ++i) {
@@ -162,6 +166,18 @@ class Lloyd {
   double inertia_ = 0;
 };
 
+void warn_of_equal(const Table& table, const at::Tensor& centers) {
+  if (table.group().rank() != 0) return;
+  std::set<std::vector<double>> different;
+  for (std::int64_t cluster = 0; cluster < centers.size(0); ++cluster) {
+    const double* center = centers.const_data_ptr<double>() + cluster * centers.size(1);
+    different.emplace(center, center + centers.size(1));
+  }
+  const auto count = static_cast<std::int64_t>(different.size());
+  if (count < centers.size(0))
+    log().warn("only {} of {} centroids differ: there are fewer different rows than clusters", count, centers.size(0));
+}
+
 KMeansBeginning beginning_of(const KMeansOptions& options) { return {options.init, options.centers}; }
 
 }  // namespace
@@ -192,7 +208,9 @@ void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)
     inertia_ = lloyd.inertia();
     centers_ = lloyd.centers();
     n_iter_ = lloyd.iterations();
+    labels_ = lloyd.rows().labels();
   }
+  warn_of_equal(table, centers_);
 }
 
 ModelFile KMeans::file(const Table& table) const {

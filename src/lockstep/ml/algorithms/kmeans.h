@@ -40,6 +40,7 @@ struct KMeansPass {
   std::int64_t iteration = 0;
   std::int64_t changed = 0;  // labels
   double shift = 0;          // squared way of all centroids together
+  bool last = false;         // of the start
 };
 
 class KMeans : public KMeansModel {
@@ -51,11 +52,15 @@ class KMeans : public KMeansModel {
   /// finite.
   void fit(const Table& table, const std::function<void(const KMeansPass&)>& see = {});
 
+  /// The nearest centroid of each of this rank's rows of the table that it was fitted to, int32 [own rows].
+  const at::Tensor& labels() const noexcept { return labels_; }
+
   /// For a file, with the names of the table that it was fitted to.
   ModelFile file(const Table& table) const;
 
  private:
   KMeansOptions options_;
+  at::Tensor labels_;
 };
 
 }  // namespace lockstep::ml

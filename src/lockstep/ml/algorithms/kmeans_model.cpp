@@ -10,6 +10,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/algorithms/labelled_rows.h"
+#include "lockstep/ml/check_rows.h"
 
 namespace lockstep::ml {
 namespace {
@@ -30,6 +31,7 @@ KMeansModel KMeansModel::from(const ModelFile& file) {
 }
 
 ModelFile KMeansModel::file_with(const Table& table, const nlohmann::json& parameters) const {
+  check_columns(table, fitted_columns(centers_));
   ModelFile file{.algorithm = kName,
                  .parameters = parameters,
                  .columns = table.names(),
@@ -42,7 +44,7 @@ ModelFile KMeansModel::file_with(const Table& table, const nlohmann::json& param
 }
 
 at::Tensor KMeansModel::predict(const at::Tensor& x) const {
-  const at::Tensor rows = x.contiguous();
+  const at::Tensor rows = checked_rows(x, fitted_columns(centers_));
   const at::Tensor labels = at::empty({rows.size(0)}, at::kInt);
   const auto label = [&]<class T>(T) {
     assign(rows.const_data_ptr<T>(), rows.size(0), centroid_columns<T>(centers_), nullptr,
@@ -53,7 +55,7 @@ at::Tensor KMeansModel::predict(const at::Tensor& x) const {
 }
 
 at::Tensor KMeansModel::transform(const at::Tensor& x) const {
-  const at::Tensor rows = x.to(at::kDouble).contiguous();
+  const at::Tensor rows = checked_rows(x, fitted_columns(centers_)).to(at::kDouble);
   const at::Tensor result = at::empty({centers_.size(0), rows.size(0)}, at::kDouble);
   for (std::int64_t cluster = 0; cluster < centers_.size(0); ++cluster) {
     squared_distances(rows.const_data_ptr<double>(), rows.size(0), centers_.size(1),
@@ -64,6 +66,7 @@ at::Tensor KMeansModel::transform(const at::Tensor& x) const {
 }
 
 double KMeansModel::score(const Table& table, int threads) const {
+  check_columns(table, fitted_columns(centers_));
   return -LabelledRows(table, threads == 0 ? at::get_num_threads() : threads).nearest_inertia(centers_);
 }
 

@@ -24,7 +24,8 @@ class KMeansModel {
   double inertia() const noexcept { return inertia_; }
   std::int64_t n_iter() const noexcept { return n_iter_; }
 
-  /// The nearest centroid of each row, int32 [rows]. Of this rank alone, as is transform().
+  /// The nearest centroid of each row, int32 [rows]. Of this rank alone, as is transform(). Fault::Usage, as of the
+  /// next ones, on other columns and before a fit.
   at::Tensor predict(const at::Tensor& x) const;
   /// The distance of each row to each centroid, float64 [rows, n_clusters].
   at::Tensor transform(const at::Tensor& x) const;

@@ -7,6 +7,7 @@
 
 #include "lockstep/core/testing.h"
 #include "lockstep/ml/algorithms/kmeans_start.h"
+#include "lockstep/ml/own_rows.h"
 #include "lockstep/ml/testing.h"
 
 namespace lockstep::ml {
@@ -97,6 +98,22 @@ TEST(KMeans, EndsWhenNothingChanges) {
   EXPECT_NEAR(again.inertia / found.inertia, 1, 1e-12);
 }
 
+TEST(KMeans, TellsOfItsLastPassAndKeepsLabels) {
+  // By the centroids' way, by labels that stay, and by the number of passes.
+  for (const KMeansOptions& options : {KMeansOptions{.n_clusters = 6, .tol = 0.01}, {.n_clusters = 6, .tol = 0},
+                                       {.n_clusters = 6, .n_init = 2, .max_iter = 3, .tol = 0}}) {
+    with_table(3, {blobs(20'000, 3, 9)}, [&](const Table& table) {
+      KMeans kmeans(options);
+      std::vector<KMeansPass> passes;
+      kmeans.fit(table, [&](const KMeansPass& pass) { passes.push_back(pass); });
+      for (std::size_t i = 0; i < passes.size(); ++i) {
+        EXPECT_EQ(passes[i].last, i + 1 == passes.size() || passes[i + 1].start != passes[i].start);
+      }
+      EXPECT_TRUE(at::equal(kmeans.labels(), kmeans.predict(own_x(table))));
+    });
+  }
+}
+
 TEST(KMeans, MovesCentroidsWithoutRows) {
   const auto x = blobs(2000, 2, 3);
   auto centers = x.slice(0, 0, 4).clone();
@@ -112,7 +129,7 @@ TEST(KMeans, MovesCentroidsWithoutRows) {
   refusing.empty = "error";
   with_table(3, {x}, [&](const Table& table) {
     EXPECT_EQ(test::message_of([&] { KMeans(refusing).fit(table); }, Fault::Data),
-              "centroid 2 has no rows; use fewer clusters, or empty = farthest");
+              "centroid 2 has no rows; use fewer clusters, or --empty farthest");
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <ATen/ops/tensor.h>
+
 #include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/fold.h"
 
@@ -11,6 +13,8 @@ bool ClusterTotals::finite() const { return std::isfinite(values.sum().item<doub
 
 LabelledRows::LabelledRows(const Table& table, int threads)
     : table_(table), threads_(threads), labels_(static_cast<std::size_t>(table.own_rows()), -1) {}
+
+at::Tensor LabelledRows::labels() const { return at::tensor(labels_, at::kInt); }
 
 ClusterTotals LabelledRows::sweep(const at::Tensor& centers, bool with_inertia) {
   const std::int64_t clusters = centers.size(0), stride = padded(table_.columns());

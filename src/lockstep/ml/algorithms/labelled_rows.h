@@ -47,6 +47,8 @@ class LabelledRows {
   /// After each row got the label of its nearest centroid.
   double nearest_inertia(const at::Tensor& centers);
 
+  /// Of this rank's rows: a copy, int32 [own rows].
+  at::Tensor labels() const;
   /// Of the rows of one of this rank's blocks.
   std::int32_t* labels_of(std::int64_t block) { return labels_.data() + table_.own_place(block); }
   const std::int32_t* labels_of(std::int64_t block) const { return labels_.data() + table_.own_place(block); }

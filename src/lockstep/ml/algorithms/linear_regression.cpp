@@ -1,5 +1,6 @@
 #include "lockstep/ml/algorithms/linear_regression.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lockstep/ml/dense_blocks.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/least_squares.h"
+#include "lockstep/ml/preparation.h"
 #include "lockstep/ml/tsqr.h"
 
 namespace lockstep::ml {
@@ -28,7 +30,9 @@ class Solver {
       : table_(table),
         options_(options),
         gram_(gram(table, options.threads)),
-        by_products_(gram_, table.columns(), options.fit_intercept) {}
+        by_products_(gram_, table.columns(), options.fit_intercept) {
+    find_onehot();
+  }
 
   /// Which of both the penalty needs. A collective.
   const NormalEquations& equations(double alpha) {
@@ -42,6 +46,12 @@ class Solver {
     return *by_factor_;
   }
   bool is_factor(const NormalEquations& equations) const noexcept { return &equations != &by_products_; }
+  const Gram& products() const noexcept { return gram_; }
+  /// Fields of --onehot, if columns are not determined for their sake alone.
+  std::vector<std::string> onehot_alone() const {
+    const bool alone = by_products_.depends_only_by(static_cast<std::int64_t>(onehot_.size()));
+    return alone ? onehot_ : std::vector<std::string>();
+  }
 
  private:
   /// Sums of products are rounded to some 1e-16 of their size, and coefficients err by that times the condition of the
@@ -51,15 +61,30 @@ class Solver {
   bool needs_factor(double alpha) const {
     if (options_.solver != "auto") return options_.solver == "qr";
     constexpr double kMost = 1e6;
-    const bool bad = by_products_.condition() > kMost && (alpha == 0 || by_products_.condition(alpha) > kMost);
+    const double condition = by_products_.condition_but_for(static_cast<std::int64_t>(onehot_.size()));
+    const bool bad = condition > kMost && (alpha == 0 || by_products_.condition(alpha) > kMost);
     // Hosts may compute the last bits in different ways, and must do the same sweeps.
     at::Tensor of_first = at::full({1}, bad, at::kLong);
     table_.group().broadcast_(of_first, 0, {.name = "solver"}).wait();
     return of_first.item<std::int64_t>() != 0;
   }
 
+  /// Beside an intercept the columns of each such field depend on each other, unless all but one are constant.
+  void find_onehot() {
+    if (!options_.fit_intercept || table_.preparation() == nullptr) return;
+    const at::Tensor constant = is_constant(gram_);
+    const auto& fields = table_.preparation()->onehot;
+    const auto columns = table_.preparation()->onehot_columns(table_.names());
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const auto differ = std::count_if(columns[i].begin(), columns[i].end(),
+                                        [&](std::int64_t column) { return !constant[column].item<bool>(); });
+      if (differ > 1) onehot_.push_back(fields[i]);
+    }
+  }
+
   const Table& table_;
   const LinearRegressionOptions& options_;
+  std::vector<std::string> onehot_;
   const Gram gram_;
   const NormalEquations by_products_;
   std::optional<NormalEquations> by_factor_;
@@ -88,7 +113,10 @@ void LinearRegression::fit(const Table& table) {
   share(table, model_);
   undetermined_.clear();
   for (const std::int64_t column : equations.undetermined()) undetermined_.push_back(table.name_of(column));
-  if (!undetermined_.empty() && options_.alpha == 0 && table.group().rank() == 0) warn_of_undetermined(undetermined_);
+  if (undetermined_.empty() || options_.alpha > 0 || table.group().rank() != 0) return;
+  const auto onehot = solver.onehot_alone();
+  const bool any_constant = is_constant(solver.products()).slice(0, 0, table.columns()).any().item<bool>();
+  onehot.empty() || any_constant ? warn_of_undetermined(undetermined_) : tell_of_onehot(onehot);
 }
 
 std::vector<LinearModel> LinearRegression::path(const Table& table, const std::vector<double>& alphas) const {
@@ -104,6 +132,7 @@ std::vector<LinearModel> LinearRegression::path(const Table& table, const std::v
 
 double LinearRegression::score(const Table& table) const {
   check_has_target(table);
+  model_.check_for(table);
   return solver_ == "qr" ? r2_score_of_rows(table, model_, options_.threads)
                          : r2_score(gram(table, options_.threads), model_);
 }

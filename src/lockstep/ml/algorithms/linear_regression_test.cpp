@@ -1,8 +1,13 @@
 #include "lockstep/ml/algorithms/linear_regression.h"
 
+#include <memory>
+#include <set>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "lockstep/core/testing.h"
+#include "lockstep/ml/preparation.h"
 #include "lockstep/ml/testing.h"
 
 namespace lockstep::ml {
@@ -46,6 +51,47 @@ TEST(LinearRegression, IsLeastSquares) {
       });
     }
   }
+}
+
+TEST(LinearRegression, OfOnehotColumnsNeedsNoSecondSweep) {
+  // Two numbers and two fields of three and two values, whose columns sum up to 1 each.
+  const std::int64_t rows = 9000;
+  auto x = at::zeros({rows, 7}, at::kDouble);
+  x.slice(1, 0, 2).copy_(blobs(rows, 2, 3, 1, 20));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    x[row][2 + row * row % 7 % 3] = 1;
+    x[row][5 + row / 5 % 2] = 1;
+  }
+  const auto y = (x.mv(at::tensor({1., -2., 3., 5., -1., 2., 0.5}, at::kDouble)) + blobs(rows, 1, 1, 4).select(1, 0));
+  const auto preparation = std::make_shared<Preparation>();
+  preparation->onehot = {"city", "sex"};
+  preparation->categories = {{"city", {"A", "B", "C"}}, {"sex", {"f", "m"}}};
+  const std::vector<std::string> names{"p", "q", "city=A", "city=B", "city=C", "sex=f", "sex=m"};
+  const auto expected = by_definition(x, y.unsqueeze(1), at::ones({rows}, at::kDouble), true);
+  std::set<std::string> bits;
+  for (const int ranks : {1, 3}) {
+    comm::testing::on_ranks({ranks}, [&](comm::Communicator& group) {
+      const auto own = [&](const at::Tensor& all) { return testing::part_of(all, group.rank(), ranks); };
+      const auto table =
+          make_table(group, {.x = own(x), .targets = own(y), .names = names, .preparation = preparation});
+      LinearRegression regression;
+      regression.fit(*table);
+      EXPECT_EQ(regression.solver(), "gram");
+      EXPECT_LT(difference(regression.model(), expected), 1e-10);
+      EXPECT_EQ(regression.undetermined().size(), 5U);
+      if (group.rank() != 0) return;
+      const auto coef = regression.model().coef.contiguous();
+      bits.emplace(static_cast<const char*>(coef.const_data_ptr()), coef.nbytes());
+    });
+  }
+  EXPECT_EQ(bits.size(), 1U);
+  // Another dependence is not known: the factor of the rows looks closer, as without names.
+  x.select(1, 1).copy_(x.select(1, 0) * 3 - x.select(1, 2));
+  comm::testing::on_ranks({1}, [&](comm::Communicator& group) {
+    LinearRegression regression;
+    regression.fit(*make_table(group, {.x = x, .targets = y, .names = names, .preparation = preparation}));
+    EXPECT_EQ(regression.solver(), "qr");
+  });
 }
 
 TEST(LinearRegression, OfDependentColumnsHasTheLeastNorm) {

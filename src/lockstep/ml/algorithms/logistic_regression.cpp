@@ -16,6 +16,7 @@
 #include "lockstep/core/log.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/least_squares.h"
 
@@ -50,10 +51,7 @@ LogisticRegression::LogisticRegression(LogisticRegressionOptions options) : opti
   for (const double weight : options_.class_weights) {
     if (!(weight >= 0)) fail(Fault::Usage, fmt::format("class_weights holds {}: weights are from 0 on", weight));
   }
-  const std::vector<std::string> solvers{"auto", "lbfgs", "newton-cholesky"};
-  if (std::find(solvers.begin(), solvers.end(), options_.solver) == solvers.end()) {
-    fail(Fault::Usage, fmt::format("unknown solver '{}'{}", options_.solver, proposal(options_.solver, solvers)));
-  }
+  check_one_of(options_.solver, "solver", {"auto", "lbfgs", "newton-cholesky"});
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 
@@ -130,6 +128,7 @@ at::Tensor LogisticRegression::predict_log_proba(const at::Tensor& x) const {
 }
 
 double LogisticRegression::score(const Table& table) const {
+  check_columns(table, fitted_columns(model_.coef));
   return accuracy(table, classes_, options_.threads,
                   [&](const Block& block, std::int32_t* numbers) { tell_classes(table, model_, block, numbers); });
 }

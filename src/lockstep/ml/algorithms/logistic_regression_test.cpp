@@ -258,7 +258,7 @@ TEST(LogisticRegression, RefusesWhatMakesNoSense) {
   EXPECT_EQ(message({.max_iter = -1}), "max_iter = -1: it is from 0 on");
   EXPECT_EQ(message({.class_weight = "even"}), "class_weight = \"even\": it is \"balanced\"");
   EXPECT_EQ(message({.class_weights = {1, -2}}), "class_weights holds -2: weights are from 0 on");
-  EXPECT_EQ(message({.solver = "lbfg"}), "unknown solver 'lbfg'; did you mean 'lbfgs'?");
+  EXPECT_EQ(message({.solver = "lbfg"}), "solver = 'lbfg': it is one of auto, lbfgs, newton-cholesky");
   auto x = blobs(9000, 3, 2);
   const auto labels = labels_for(x, 2);
   with_table(2, {x, at::ones({9000}, at::kDouble)}, [](const Table& table) {

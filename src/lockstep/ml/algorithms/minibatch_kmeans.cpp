@@ -100,7 +100,9 @@ void MiniBatchKMeans::fit(const Table& table, const std::function<void(const Min
     if (n_steps_ > 1) {
       ended = (tolerance > 0 && squared_way(before, centers_) <= tolerance) || improvement.ended_with(inertia);
     }
-    if (see) see({n_steps_, steps, inertia, n_steps_ > 1 ? improvement.smoothed() : inertia});
+    if (see) {
+      see({n_steps_, steps, inertia, n_steps_ > 1 ? improvement.smoothed() : inertia, ended || n_steps_ == steps});
+    }
   }
   n_iter_ = static_cast<std::int64_t>(std::ceil(static_cast<double>(n_steps_) * batch_size / rows));
   measure(table);

@@ -42,6 +42,7 @@ struct MiniBatchStep {
   std::int64_t steps = 0;  // at most
   double inertia = 0;      // of a row, the mean over the batch
   double smoothed = 0;     // the same over some batches
+  bool last = false;
 };
 
 class MiniBatchKMeans : public KMeansModel {

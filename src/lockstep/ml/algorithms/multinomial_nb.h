@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/naive_bayes.h"
 #include "lockstep/ml/table.h"
@@ -47,7 +48,7 @@ class MultinomialNB final : public NaiveBayes {
  private:
   void update(const Table& table, const std::vector<double>& classes, bool anew);
   void joint(const double* row, double* result) const override;
-  std::int64_t columns() const override { return feature_log_prob_.size(1); }
+  std::int64_t columns() const override { return fitted_columns(feature_log_prob_); }
 
   MultinomialNBOptions options_;
   at::Tensor feature_log_prob_, class_log_prior_;

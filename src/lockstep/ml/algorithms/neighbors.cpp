@@ -11,6 +11,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/own_rows.h"
 #include "lockstep/ml/score.h"
@@ -39,8 +40,13 @@ void NearestNeighbors::fit(std::shared_ptr<const Table> table) {
   rows_ = rows_of_table(std::move(table));
 }
 
+const FittedRows& NearestNeighbors::fitted_rows() const {
+  check_fitted(rows_ != nullptr);
+  return *rows_;
+}
+
 Neighbors NearestNeighbors::kneighbors(const at::Tensor& x) const {
-  Neighbors found = rows_->nearest(x, options_.n_neighbors, options_.threads);
+  Neighbors found = fitted_rows().nearest(x, options_.n_neighbors, options_.threads);
   if (!found.distances.isfinite().all().item<bool>()) fail_of_large_squares();
   return found;
 }
@@ -56,7 +62,7 @@ void NearestNeighbors::read(const ModelFile& file) {
 }
 
 ModelFile NearestNeighbors::file_of(const char* algorithm) const {
-  const TableRows rows = rows_->all();
+  const TableRows rows = fitted_rows().all();
   return {.algorithm = algorithm,
           .parameters = {{"n_neighbors", options_.n_neighbors}, {"weights", options_.weights}},
           .columns = rows.names,

@@ -47,6 +47,8 @@ class NearestNeighbors {
 
  protected:
   void read(const ModelFile& file);
+  /// Fault::Usage before a fit.
+  const FittedRows& fitted_rows() const;
   /// The rows, on rank 0. A collective.
   ModelFile file_of(const char* algorithm) const;
   /// The weight of each vote, float64 [queries, n_neighbors].

@@ -198,8 +198,10 @@ TEST(NearestNeighbors, RefuseWhatMakesNoSense) {
               "rank 2: queries of 4 columns, and rows of 3");
     auto queries = at::zeros({5, 3}, at::kDouble);
     if (last) queries[4][1] = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(message(queries, Fault::Data), "rank 2: query 4, column 1 is infinite; clean the data");
+    if (last) queries[4][1] = std::numeric_limits<double>::quiet_NaN();
     EXPECT_EQ(message(queries, Fault::Data),
-              "rank 2: query 4, column 1 is no finite number; clean the data, or use --missing mean or drop");
+              "rank 2: query 4, column 1 is no finite number; clean the data, or use --missing mean");
   });
   x[70][2] = std::numeric_limits<double>::quiet_NaN();
   with_shared_table(2, {x}, [&](const auto& table) {

@@ -18,6 +18,7 @@
 #include "lockstep/core/one_thread.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/moments.h"
 #include "lockstep/ml/singular_values.h"
@@ -26,7 +27,6 @@ namespace lockstep::ml {
 namespace {
 
 constexpr const char kName[] = "pca";
-const std::vector<std::string> kSolvers = {"auto", "covariance_eigh", "full", "randomized"};
 
 /// How rows vary along directions that do not depend on each other.
 struct Spectrum {
@@ -38,7 +38,11 @@ struct Spectrum {
 };
 
 double degrees_of(double weight) {
-  if (!(weight > 1)) fail(Fault::Usage, fmt::format("rows that weigh {} have no variance", weight));
+  if (!(weight > 1))
+    fail(Fault::Usage,
+         fmt::format(
+             "rows that weigh {} together have no variance: components need two rows, or weights of more than 1 in all",
+             weight));
   return weight - 1;
 }
 
@@ -122,10 +126,7 @@ PCA::PCA(PCAOptions options) : options_(std::move(options)) {
   if (!(wanted >= 0) || (wanted >= 1 && wanted != std::floor(wanted))) {
     fail(Fault::Usage, fmt::format("n_components = {}: it is a whole number, or a share between 0 and 1", wanted));
   }
-  if (std::find(kSolvers.begin(), kSolvers.end(), options_.svd_solver) == kSolvers.end()) {
-    fail(Fault::Usage,
-         fmt::format("unknown svd_solver '{}'{}", options_.svd_solver, proposal(options_.svd_solver, kSolvers)));
-  }
+  check_one_of(options_.svd_solver, "svd_solver", {"auto", "covariance_eigh", "full", "randomized"});
   if (options_.iterated_power < -1) {
     fail(Fault::Usage, fmt::format("iterated_power = {}: it is from 0 on", options_.iterated_power));
   }
@@ -184,22 +185,22 @@ void PCA::fit(const Table& table) {
 }
 
 at::Tensor PCA::transform(const at::Tensor& x) const {
-  const at::Tensor result = (x.to(at::kDouble) - mean_).matmul(components_.t());
+  const at::Tensor rows = checked_rows(x, fitted_columns(components_)).to(at::kDouble);
+  const at::Tensor result = (rows - mean_).matmul(components_.t());
   if (!options_.whiten) return result;
   // Of rows that lie in fewer dimensions, the others would be divided by 0.
   return result / explained_.sqrt().clamp_min(std::numeric_limits<double>::epsilon());
 }
 
 at::Tensor PCA::inverse_transform(const at::Tensor& components) const {
-  const at::Tensor along = components.to(at::kDouble);
+  check_fitted(components_.defined());
+  const at::Tensor along = checked_rows(components, n_components()).to(at::kDouble);
   return (options_.whiten ? along * explained_.sqrt() : along).matmul(components_) + mean_;
 }
 
 double PCA::score(const Table& table) const {
-  const std::int64_t columns = mean_.numel(), rest = columns - n_components();
-  if (table.columns() != columns) {
-    fail(Fault::Usage, fmt::format("a table of {} columns for components of {}", table.columns(), columns));
-  }
+  const std::int64_t columns = fitted_columns(components_), rest = columns - n_components();
+  check_columns(table, columns);
   if (rest > 0 && noise_variance_ == 0) {
     fail(Fault::Usage,
          "the components explain all variance: rows beside them have no likelihood; fit fewer components");

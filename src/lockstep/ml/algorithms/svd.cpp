@@ -15,6 +15,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/moments.h"
 
 namespace lockstep::ml {
@@ -45,9 +46,7 @@ TruncatedSVD::TruncatedSVD(TruncatedSVDOptions options) : options_(std::move(opt
   check_from_one_on(options_.n_components, "n_components");
   check_from_zero_on(static_cast<double>(options_.n_iter), "n_iter");
   check_from_one_on(options_.n_oversamples, "n_oversamples");
-  if (options_.algorithm != "randomized" && options_.algorithm != "exact") {
-    fail(Fault::Usage, fmt::format("algorithm = \"{}\": it is \"randomized\" or \"exact\"", options_.algorithm));
-  }
+  check_one_of(options_.algorithm, "algorithm", {"randomized", "exact"});
   if (options_.threads == 0) options_.threads = at::get_num_threads();
 }
 
@@ -84,10 +83,13 @@ void TruncatedSVD::fit(const Table& table) {
   table.group().broadcast_({explained_, ratio_}, 0, {.name = "explained variance"}).wait();
 }
 
-at::Tensor TruncatedSVD::transform(const at::Tensor& x) const { return x.to(at::kDouble).matmul(found_.vectors.t()); }
+at::Tensor TruncatedSVD::transform(const at::Tensor& x) const {
+  return checked_rows(x, fitted_columns(found_.vectors)).to(at::kDouble).matmul(found_.vectors.t());
+}
 
 at::Tensor TruncatedSVD::inverse_transform(const at::Tensor& components) const {
-  return components.to(at::kDouble).matmul(found_.vectors);
+  check_fitted(found_.vectors.defined());
+  return checked_rows(components, found_.vectors.size(0)).to(at::kDouble).matmul(found_.vectors);
 }
 
 ModelFile TruncatedSVD::file(const Table& table) const {
@@ -118,9 +120,10 @@ SVD SVD::from(const ModelFile& file) {
 void SVD::fit(const Table& table) { found_ = ml::singular_values(table, options_.threads); }
 
 at::Tensor SVD::transform(const at::Tensor& x) const {
+  const at::Tensor rows = checked_rows(x, fitted_columns(found_.vectors)).to(at::kDouble);
   const double rounding = found_.values[0].item<double>() * static_cast<double>(found_.vectors.size(1)) *
                           std::numeric_limits<double>::epsilon();
-  const at::Tensor along = x.to(at::kDouble).matmul(found_.vectors.t()) / found_.values;
+  const at::Tensor along = rows.matmul(found_.vectors.t()) / found_.values;
   return at::where(found_.values.gt(rounding), along, at::zeros({}, at::kDouble));
 }
 

@@ -197,6 +197,7 @@ class Grid final : public Vicinity {
   /// `neighbors` that have points, without the cell itself.
   template <class Visit>
   void each_cell(const std::vector<Neighbors>& neighbors, const Visit& visit) {
+    const Sweep sweep(reach_.observer, "near rows", points_.count());
     on_threads(reach_.threads, cell_count(), kAtOnce, [&](std::int64_t first, std::int64_t last, int) {
       // As cells come in order, so do the first neighbours of each kind.
       const auto first_key = [&](std::int64_t cell, const Neighbors& kind) {
@@ -221,6 +222,7 @@ class Grid final : public Vicinity {
           }
         });
       }
+      sweep.add(begin_of(static_cast<std::int32_t>(last)) - begin_of(static_cast<std::int32_t>(first)));
     });
   }
 

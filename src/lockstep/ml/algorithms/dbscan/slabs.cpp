@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 
 namespace lockstep::ml::dbscan {
@@ -153,24 +155,19 @@ void Slabs::choose_edges(const std::vector<double>& values) {
   constexpr std::size_t kSome = 1024;
   Communicator& group = table_.group();
   const auto ranks = static_cast<std::size_t>(group.size());
-  std::vector<double> sorted = values, sample;
+  struct Value {
+    double value, rows;  // for which it stands
+    bool operator<(const Value& other) const { return std::tie(value, rows) < std::tie(other.value, other.rows); }
+  };
+  std::vector<Value> sample;
+  std::vector<double> sorted = values;
   std::sort(sorted.begin(), sorted.end());
   const std::size_t some = std::min(kSome, sorted.size());
   for (std::size_t i = 0; i < some; ++i) {
-    sample.push_back(sorted[(2 * i + 1) * sorted.size() / (2 * some)]);
-    sample.push_back(static_cast<double>(sorted.size()) / static_cast<double>(some));
+    sample.push_back({sorted[(2 * i + 1) * sorted.size() / (2 * some)],
+                      static_cast<double>(sorted.size()) / static_cast<double>(some)});
   }
-  std::vector<std::pair<double, double>> all;
-  for (const auto& bytes :
-       group.gather_bytes({reinterpret_cast<const char*>(sample.data()), sample.size() * sizeof(double)})) {
-    const auto* begin = reinterpret_cast<const char*>(bytes.data());
-    for (std::size_t at = 0; at < bytes.size(); at += 2 * sizeof(double)) {
-      std::pair<double, double> one;
-      std::copy_n(begin + at, sizeof(double), reinterpret_cast<char*>(&one.first));
-      std::copy_n(begin + at + sizeof(double), sizeof(double), reinterpret_cast<char*>(&one.second));
-      all.push_back(one);
-    }
-  }
+  auto all = comm::gather_values(group, sample);
   std::sort(all.begin(), all.end());
   double rows = 0;
   for (const auto& [value, share] : all) {

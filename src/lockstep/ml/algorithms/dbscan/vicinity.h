@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/ml/sweep.h"
+
 namespace lockstep::ml::dbscan {
 
 /// A rank's own points, and then those of others that may be near to one of them.
@@ -33,6 +35,7 @@ struct Reach {
   double eps;
   double min_samples;
   int threads;
+  SweepObserver* observer = nullptr;  // of passes over points
 
   double squared() const noexcept { return eps * eps; }
 };

@@ -163,9 +163,11 @@ class Window final : public Vicinity {
 
   template <class Visit>
   void each_chunk(const Sorted& queries, const Sorted& rows, const Visit& visit) const {
+    const Sweep sweep(reach_.observer, "near rows", queries.count());
     on_threads(reach_.threads, queries.count(), kQueries, [&](std::int64_t first, std::int64_t last, int) {
       Chunk chunk(queries, first, last, rows, reach_, points_.columns);
       visit(chunk);
+      sweep.add(last - first);
     });
   }
 

@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include <ATen/ops/cat.h>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/random.h"
 #include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/algorithms/kmeans.h"
@@ -20,24 +19,17 @@ constexpr int kRounds = 5;
 /// Rows that are far from what is chosen are chosen, each by a chance of its own. By number, on every rank.
 std::vector<std::int64_t> choose(const Table& table, const Closest& closest, std::uint64_t key, double expected) {
   const double share = expected / closest.total();
-  std::string own;
+  std::vector<std::int64_t> own;
   at::Tensor scratch;
   for (std::int64_t number = table.own_begin(); number < table.own_end(); ++number) {
     const Block block = table.block(number, scratch);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t place = block.first + row;
       if (!Random(key, static_cast<std::uint64_t>(place)).chance(share * closest.weighted(block, row))) continue;
-      own.append(reinterpret_cast<const char*>(&place), sizeof(place));
+      own.push_back(place);
     }
   }
-  std::vector<std::int64_t> all;
-  for (const auto& bytes : table.group().gather_bytes(own)) {
-    if (bytes.empty()) continue;
-    const std::size_t before = all.size();
-    all.resize(before + bytes.size() / sizeof(std::int64_t));
-    std::memcpy(all.data() + before, bytes.data(), bytes.size());
-  }
-  return all;
+  return comm::gather_values(table.group(), own);
 }
 
 /// The weight of the rows that are nearest to each of `centers`.
