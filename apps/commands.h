@@ -21,6 +21,7 @@ void add_doctor(CLI::App& app);
 /// The hidden command through which `launch --hosts` starts a program on each rank.
 inline constexpr const char kMpirunStarter[] = "launched-by-mpirun";
 void add_elasticnet(CLI::App& app, const std::vector<std::string>& words);
+void add_generate(CLI::App& app);
 void add_kmeans(CLI::App& app, const std::vector<std::string>& words);
 void add_knn(CLI::App& app, const std::vector<std::string>& words);
 void add_lasso(CLI::App& app, const std::vector<std::string>& words);
@@ -32,6 +33,7 @@ void add_launch(CLI::App& app, const std::vector<std::string>& program);
 void add_list(CLI::App& app);
 void add_pack(CLI::App& app);
 void add_pca(CLI::App& app, const std::vector<std::string>& words);
+void add_pipeline(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_runs(CLI::App& app);
 void add_stats(CLI::App& app, const std::vector<std::string>& words);

@@ -18,6 +18,7 @@
 #include "lockstep/ml/model_file.h"
 #include "lockstep/models/model.h"
 #include "lockstep/parallel/optimizer.h"
+#include "lockstep/parallel/pipeline_schedule.h"
 #include "lockstep/parallel/wire.h"
 #include "lockstep/train/callback.h"
 #include "lockstep/train/metric.h"
@@ -52,6 +53,7 @@ std::vector<Entry> all_entries() {
   add_all<train::TaskRegistry>(entries, "task");
   add_all<parallel::OptimizerRegistry>(entries, "optimizer");
   add_all<parallel::WireRegistry>(entries, "wire");
+  add_all<parallel::PipelineScheduleRegistry>(entries, "pipeline");
   add_all<train::ScheduleRegistry>(entries, "schedule");
   add_all<train::MetricRegistry>(entries, "metric");
   add_all<train::CallbackRegistry>(entries, "callback");

@@ -27,6 +27,8 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep bench allreduce -n 2           all-reduce beside MPI libraries and gloo
   lockstep train recipes/mnist_cnn.toml -n 4
                                           a network, from a recipe, on 4 ranks
+  lockstep generate gpt-1 --prompt "Call me"
+                                          what a trained model of text says next
   lockstep kmeans data.npy -k 10 -n 4     clusters of rows
   lockstep tour -n 4                      what it does, in half a minute
 
@@ -108,6 +110,7 @@ int run(std::vector<std::string> arguments) {
   add_dbscan(app, arguments);
   add_doctor(app);
   add_elasticnet(app, arguments);
+  add_generate(app);
   add_kmeans(app, arguments);
   add_knn(app, arguments);
   add_lasso(app, arguments);
@@ -118,6 +121,7 @@ int run(std::vector<std::string> arguments) {
   add_naivebayes(app, arguments);
   add_pack(app);
   add_pca(app, arguments);
+  add_pipeline(app);
   add_predict(app);
   add_runs(app);
   add_stats(app, arguments);

@@ -9,6 +9,8 @@ namespace {
 
 constexpr double kWidth = 860, kHeight = 480;
 
+}  // namespace
+
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -23,8 +25,6 @@ std::string escaped(const std::string& text) {
   }
   return out;
 }
-
-}  // namespace
 
 double Axis::scaled(double value) const { return scale_ == Scale::Linear ? value : std::log10(value); }
 
@@ -75,9 +75,11 @@ std::string straight(double x1, double y1, double x2, double y2, const Style& st
 
 std::string curve(const std::vector<std::pair<double, double>>& points, const Axis& x, const Axis& y,
                   const Style& style) {
+  constexpr std::size_t kMostDots = 50;
   std::string corners, dots;
   for (const auto& [place, value] : points) {
     corners += fmt::format("{:.1f},{:.1f} ", x(place), y(value));
+    if (points.size() > kMostDots) continue;
     dots +=
         fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\"/>\n", x(place), y(value), style.color);
   }

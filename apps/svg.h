@@ -64,10 +64,12 @@ std::string frame(double width, double height);
 std::string head(const std::string& title);
 inline constexpr const char kEnd[] = "</svg>\n";
 
+/// As XML takes it.
+std::string escaped(const std::string& text);
 std::string text_at(double x, double y, const char* anchor, const std::string& text, const char* extra = "");
 std::string filled(double x, double y, double width, double height, const std::string& color);
 std::string straight(double x1, double y1, double x2, double y2, const Style& style);
-/// From point to point, with a dot on each.
+/// From point to point, with a dot on each where there are not many.
 std::string curve(const std::vector<std::pair<double, double>>& points, const Axis& x, const Axis& y,
                   const Style& style);
 /// A line of the legend, from 0 on.

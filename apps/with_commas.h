@@ -18,4 +18,10 @@ inline std::string with_commas(std::int64_t number) {
   return text;
 }
 
+/// "1 column", "1,797 columns"; "1 class", "3 classes".
+inline std::string counted(std::int64_t number, const std::string& thing) {
+  const std::string many = thing.ends_with('s') || thing.ends_with("ch") ? "es" : "s";
+  return with_commas(number) + ' ' + thing + (number == 1 ? "" : many);
+}
+
 }  // namespace lockstep::apps

@@ -7,7 +7,9 @@ endif()
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE)
   # A precompiled header hides macros and times from ccache, which then refuses; ours use neither __DATE__ nor __TIME__.
-  set(ccache_command ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${LOCKSTEP_CCACHE})
+  # What one clone has compiled serves the others: paths count from the root of the tree.
+  set(ccache_command ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+                     CCACHE_NOHASHDIR=true ${LOCKSTEP_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${ccache_command})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache_command})
 endif()

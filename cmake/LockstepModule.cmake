@@ -4,9 +4,10 @@
 #   PRECOMPILE: headers that most sources of the module take long to parse (decision 7).
 #   They are read before every source, whether it includes them or not: a build with
 #   -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON finds the #include that is missing.
-# lockstep_test(FILE … [SOURCES helper …] [LABELS …] [TIMEOUT s] [SERIAL] [LIBRARIES target …])
+# lockstep_test(FILE … [SOURCES helper …] [LABELS …] [TIMEOUT s] [SERIAL] [FULL] [LIBRARIES target …])
 #   One test program per file, the helpers in each; ctest sees each of its cases. SERIAL:
-#   they have deadlines, so nothing runs beside them.
+#   they have deadlines, so nothing runs beside them. FULL: cases that take long for what they
+#   add are instantiated as Full; they have the label full alone, and sanitizers leave them out.
 
 function(lockstep_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LIBRARIES;PRECOMPILE" ${ARGN})
@@ -34,7 +35,7 @@ function(lockstep_test)
   if(NOT LOCKSTEP_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;FULL" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
   if(NOT arg_SERIAL)
     set(arg_SERIAL OFF)
   endif()
@@ -51,17 +52,26 @@ function(lockstep_test)
     if("threads" IN_LIST arg_LABELS OR "unit" IN_LIST arg_LABELS)
       set_property(GLOBAL APPEND PROPERTY LOCKSTEP_SANITIZER_TESTS ${name})
     endif()
+    set(environment)
     if("threads" IN_LIST arg_LABELS)
       set_property(GLOBAL APPEND PROPERTY LOCKSTEP_THREAD_TESTS ${name})
+      # Ranks are the threads. Two tests side by side whose OpenMP threads spin for each other took a hundred times as long.
+      set(environment OMP_NUM_THREADS=1)
     endif()
     if(LOCKSTEP_SANITIZE)
       # All of a program at once: with a sanitizer each start takes longer than most tests.
-      add_test(NAME ${name} COMMAND ${name})
-      set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
+      add_test(NAME ${name} COMMAND ${name} --gtest_filter=-Full/*)
+      set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL}
+                           ENVIRONMENT "${environment}")
       continue()
     endif()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_FILTER -Full/*
+                         PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL}
+                                    ENVIRONMENT "${environment}")
+    if(arg_FULL)
+      gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_FILTER Full/* TEST_LIST ${name}_full
+                           PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS full RUN_SERIAL ${arg_SERIAL} ENVIRONMENT "${environment}")
+    endif()
   endforeach()
 endfunction()
 

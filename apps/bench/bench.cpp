@@ -14,6 +14,8 @@ void add_bench(CLI::App& app) {
   add_bench_io_worker(*bench);
   add_bench_ml(*bench);
   add_bench_ml_worker(*bench);
+  add_bench_parallel(*bench);
+  add_bench_parallel_worker(*bench);
   add_bench_train(*bench);
   add_bench_train_worker(*bench);
 }

@@ -18,6 +18,9 @@ void add_bench_io_worker(CLI::App& bench);
 void add_bench_ml(CLI::App& bench);
 /// One rank of ours in `bench ml`; hidden, started by it.
 void add_bench_ml_worker(CLI::App& bench);
+void add_bench_parallel(CLI::App& bench);
+/// One rank of ours in `bench parallel`; hidden, started by it.
+void add_bench_parallel_worker(CLI::App& bench);
 void add_bench_train(CLI::App& bench);
 /// One rank of ours in `bench train`; hidden, started by it.
 void add_bench_train_worker(CLI::App& bench);

@@ -1,6 +1,5 @@
 // Our part of the input benchmarks, as a process of its own so that its memory can be told:
 // reads batches, and says how long that took and what memory it cost.
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "bench/benches.h"
 #include "bench/io_data.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/memory_of_process.h"
 #include "lockstep/core/stopwatch.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/open.h"
@@ -29,17 +29,6 @@ struct Options {
 
 /// A slow source is not read to the end: what a batch takes is known by then.
 constexpr double kMostSeconds = 2;
-
-/// This process's share of what it has mapped, in bytes.
-std::int64_t proportional_set_size() {
-  std::ifstream file("/proc/self/smaps_rollup");
-  std::string word;
-  std::int64_t kib = 0;
-  while (file >> word) {
-    if (word == "Pss:" && file >> kib) return kib * 1024;
-  }
-  return 0;
-}
 
 /// What formats call it differs.
 std::string jpeg_field(const data::Schema& schema) {

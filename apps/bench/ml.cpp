@@ -20,10 +20,10 @@
 #include "bench/report_files.h"
 #include "bench/rounds.h"
 #include "bench/table.h"
+#include "bench/worker.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
-#include "lockstep/core/paths.h"
 #include "lockstep/core/text.h"
 
 namespace lockstep::apps {
@@ -116,13 +116,9 @@ class AllData {
 };
 
 std::vector<std::string> command_of_ours(const std::string& name, const Layout& layout) {
-  const std::string program = own_program();
-  return {program,     "launch",
-          "-n",        std::to_string(layout.ranks),
-          "--threads", std::to_string(layout.threads),
-          "--",        program,
-          "bench",     "ml-worker",
-          name};
+  auto command = launched("ml-worker", layout.ranks, layout.threads);
+  command.push_back(name);
+  return command;
 }
 
 std::vector<std::string> command_of_peer(const MlPeer& peer, const MlCase& one, const Layout& layout) {

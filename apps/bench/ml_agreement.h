@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 
+#include "bench/agreement.h"
 #include "bench/ml_case.h"
 #include "bench/report.h"
 
@@ -21,11 +21,7 @@ class MlAgreement {
              const std::map<std::string, double>& values);
 
  private:
-  struct Found {
-    Participant participant;
-    std::map<std::string, double> values;
-  };
-  std::map<std::pair<std::string, std::int64_t>, Found> first_;
+  Agreement agreement_;
 };
 
 }  // namespace lockstep::apps

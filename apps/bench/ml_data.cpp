@@ -1,12 +1,10 @@
 #include "bench/ml_data.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <span>
 #include <string_view>
@@ -15,11 +13,11 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "bench/nameless_file.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/on_threads.h"
-#include "lockstep/core/paths.h"
 #include "lockstep/core/random.h"
 #include "lockstep/data/npy_header.h"
 #include "progress.h"
@@ -91,14 +89,6 @@ std::string_view bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-FileDescriptor nameless_file() {
-  std::string name = cache_folder() + "/bench-ml-XXXXXX";
-  FileDescriptor file(mkostemp(name.data(), O_CLOEXEC));
-  if (!file) fail_to_write(name, errno);
-  unlink(name.c_str());
-  return file;
-}
-
 template <class T>
 void write_rows(const MlData& data, std::int64_t rows, const FileDescriptor& x, const FileDescriptor& targets) {
   const std::string x_head = data::npy_header(data.type, {rows, data.columns});
@@ -120,10 +110,6 @@ void write_rows(const MlData& data, std::int64_t rows, const FileDescriptor& x, 
     if (targets) write_at(targets, targets_head.size() + before * sizeof(double), bytes_of(of_targets));
     progress.add(end - first);
   });
-}
-
-std::string path_of(const FileDescriptor& file) {
-  return file ? fmt::format("/proc/{}/fd/{}", getpid(), file.get()) : "";
 }
 
 /// NumPy asks for huge pages for every large array; memory without them would be read more slowly.
@@ -156,8 +142,8 @@ at::Tensor load(const std::string& path, std::int64_t first, std::int64_t end) {
 
 }  // namespace
 
-MlFiles::MlFiles(const MlData& data, std::int64_t rows) : x_(nameless_file()) {
-  if (data.targets != MlData::Targets::None) targets_ = nameless_file();
+MlFiles::MlFiles(const MlData& data, std::int64_t rows) : x_(nameless_file("ml")) {
+  if (data.targets != MlData::Targets::None) targets_ = nameless_file("ml");
   data.type == at::kFloat ? write_rows<float>(data, rows, x_, targets_) : write_rows<double>(data, rows, x_, targets_);
 }
 

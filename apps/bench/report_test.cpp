@@ -16,6 +16,7 @@
 
 #include "bench/plot.h"
 #include "bench/report_files.h"
+#include "bench/rounds.h"
 #include "bench/table.h"
 #include "bench/timed_item.h"
 #include "bench/worker.h"
@@ -285,6 +286,20 @@ TEST(ReportFiles, WordsOfOtherProgramsMayBeInAnyEncoding) {
   std::ifstream file(files.json);
   EXPECT_EQ(nlohmann::json::parse(file)["skipped"][0]["reason"], "caf\xef\xbf\xbd not found");
   (void)std::remove(files.json.c_str());
+}
+
+TEST(Contestant, OfOursEndsTheBenchmarkUnlessItMayFail) {
+  const std::vector<std::string> command = {"/bin/sh", "-c", "echo 'lockstep: unknown key' >&2; exit 2"};
+  Report report("parallel");
+  Contestant one{kInPlace, command, kSmall};
+  EXPECT_THROW(run_contestant(one, 30, "ours", report), Error);
+  EXPECT_TRUE(report.skipped().empty());
+  one.may_fail = true;
+  EXPECT_FALSE(run_contestant(one, 30, "ours", report).has_value());
+  EXPECT_FALSE(one.running);
+  ASSERT_EQ(report.skipped().size(), 1U);
+  EXPECT_EQ(report.skipped()[0].who, "ours");
+  EXPECT_EQ(report.skipped()[0].reason, "unknown key");
 }
 
 TEST(Worker, FailureKeepsItsFaultAndIsSaidOnce) {

@@ -17,9 +17,10 @@ std::optional<nlohmann::json> run_contestant(Contestant& contestant, double time
   const auto outcome = run_process(contestant.command, timeout_s);
   const auto result = nlohmann::json::parse(outcome.output, nullptr, false);
   if (outcome.exit_code == 0 && !outcome.timed_out && result.is_object() && result.contains("seconds")) return result;
-  if (!is_peer(contestant.participant)) fail_worker(label(contestant.participant), outcome);
+  const bool ours = !is_peer(contestant.participant);
+  if (ours && !contestant.may_fail) fail_worker(label(contestant.participant), outcome);
   contestant.running = false;
-  report.skip(who, reason_of(outcome));
+  report.skip(who, ours ? reason_of_worker(outcome) : reason_of(outcome));
   return std::nullopt;
 }
 

@@ -22,10 +22,11 @@ struct Contestant {
   std::vector<std::string> command;
   Workload workload = {};  // without a name where all have the same
   bool running = true;     // false: it failed, and is left out of what follows
+  bool may_fail = false;   // of ours: as a peer that failed, instead of ending the benchmark
 };
 
 /// Runs it and reads the one JSON object it prints, which has "seconds". Nothing if it is a peer that failed: it runs
-/// no more, and the report says why, of `who`. If it is ours, that is an Error.
+/// no more, and the report says why, of `who`. If it is ours, that is an Error, unless it may fail.
 std::optional<nlohmann::json> run_contestant(Contestant& contestant, double timeout_s, const std::string& who,
                                              Report& report);
 

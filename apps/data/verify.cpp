@@ -42,17 +42,18 @@ struct Opened {
 
 /// Takes the checksums of what is looked at for the first time: later looks are compared with that.
 Opened open_with_checksums(const Options& options) {
-  const auto paths = data::expand(options.from.source);
+  const auto [files, chosen] = data::source_named(options.from.source, options.from.open);
+  const auto paths = data::expand(files);
   if (paths.size() == 1 && !std::filesystem::exists(paths[0]))  // a built-in set
     return {data::open(options.from.source, options.from.open)};
   Opened opened;
   std::vector<data::Index> indices;
   for (const auto& path : paths) {
-    auto index = data::kept_index_of(path, options.from.open);
+    auto index = data::kept_index_of(path, chosen);
     if (!index) {
-      index = data::index_of(path, options.from.open);
+      index = data::index_of(path, chosen);
       const bool kept = index->checksums.empty() ? data::take_checksums(path, *index)
-                                                 : data::kept_index_of(path, options.from.open).has_value();
+                                                 : data::kept_index_of(path, chosen).has_value();
       opened.taken = true;
       opened.kept = opened.kept && kept;
     }
@@ -65,7 +66,7 @@ Opened open_with_checksums(const Options& options) {
 /// Files that are longer or shorter than they were, by which no sample can be found any more.
 std::vector<std::string> cut_files(const Options& options) {
   std::vector<std::string> all;
-  for (const auto& path : data::expand(options.from.source)) {
+  for (const auto& path : data::expand(data::source_named(options.from.source, {}).files)) {
     for (auto& one : data::files_of_other_size(path)) all.push_back(std::move(one));
   }
   return all;

@@ -1,23 +1,22 @@
 // `lockstep runs`: what earlier runs have left.
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "json_text.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
-#include "lockstep/data/safetensors.h"
 #include "lockstep/train/checkpoint.h"
-#include "lockstep/train/result_so_far.h"
+#include "lockstep/train/metric.h"
 #include "lockstep/train/run_folder.h"
 #include "lockstep/train/run_lock.h"
+#include "train/checkpoint_choice.h"
+#include "train/run_chart.h"
 #include "train/train_options.h"
 
 namespace lockstep::apps {
@@ -31,6 +30,8 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep runs compare mnist_cnn-1 mnist_cnn-2
   lockstep runs resume mnist_cnn-1 -n 8          go on from its newest checkpoint
   lockstep runs resume mnist_cnn-1 epochs=10     and further than was planned
+  lockstep runs plot mnist_cnn-1 mnist_cnn-2 -o loss.svg
+  lockstep runs plot mnist_cnn-1 --of validation/accuracy -o accuracy.svg
   lockstep runs export mnist_cnn-1 weights.safetensors
   lockstep runs export mnist_cnn-1 weights.safetensors --best
                                                  of the checkpoint with the best validation)";
@@ -138,85 +139,26 @@ void compare(const RunFolder& one, const RunFolder& other, bool json) {
   fmt::print("{:28} {}\n{:28} {}\n", one.name(), outcome_of(one.about()), other.name(), outcome_of(other.about()));
 }
 
-/// Beside the weights, whose names hold no slash, a checkpoint has what others remember, as "optimizer/…".
-parallel::Parameters weights_of(const parallel::Parameters& all) {
-  parallel::Parameters weights = all;
-  std::erase_if(weights, [](const auto& tensor) { return tensor.name.find('/') != std::string::npos; });
-  return weights;
+void export_run(const RunFolder& run, const CheckpointChoice& choice, const std::string& path) {
+  check_can_write(path);
+  const auto checkpoint = chosen_checkpoint(run, choice);
+  const std::size_t tensors = export_weights(checkpoint, choice, path);
+  fmt::print("{} tensors of step {} in {}\n", tensors, checkpoint.step, path);
 }
 
-/// The averaged weights in place of the last ones; buffers are not averaged.
-void take_averages(parallel::Parameters& weights, const train::Checkpoint& checkpoint) {
-  bool any = false;
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    for (auto& weight : weights) {
-      if (name != "ema/" + weight.name) continue;
-      weight.tensor = tensor;
-      any = true;
-    }
-  }
-  if (!any)
-    fail(Fault::Usage, "the run has kept no averages of its weights; [callbacks.ema] in its recipe makes it do so");
-}
-
-struct Export {
-  std::string path;
-  bool averaged = false;
-  bool best = false;
-  std::optional<std::int64_t> step;
-};
-
-/// Also of a validation that came after the last checkpoint.
-std::vector<train::Evaluation> evaluations_of(const RunFolder& run) {
-  std::vector<train::Evaluation> all;
-  const auto result = run.about().value("result", nlohmann::json::object());
-  for (const auto& noted : result.value("evaluations", nlohmann::json::array())) {
-    train::Evaluation evaluation;
-    evaluation.of = noted.at("of").get<std::string>();
-    evaluation.step = noted.at("step").get<std::int64_t>();
-    for (const auto& [name, value] : noted.at("figures").items()) {
-      if (value.is_number()) evaluation.figures.emplace_back(name, value.get<double>());
-    }
-    all.push_back(std::move(evaluation));
-  }
-  return all;
-}
-
-train::Checkpoint chosen_checkpoint(const RunFolder& run, const Export& wanted) {
-  const train::CheckpointFolder folder(run.checkpoints());
-  if (wanted.best) {
-    const std::string figure = run.recipe().get("checkpoints.best_by", train::CheckpointSettings().best_by);
-    const auto step = train::best_step(folder, figure, evaluations_of(run));
-    if (step) return folder.read(*step);
-    fail(Fault::Usage, fmt::format("no checkpoint in {} was validated by '{}'; set data.validation in the recipe, or "
-                                   "leave out --best for the newest",
-                                   run.checkpoints(), figure));
-  }
-  if (wanted.step) {
-    const auto steps = folder.steps();
-    if (std::binary_search(steps.begin(), steps.end(), *wanted.step)) return folder.read(*wanted.step);
-    fail(Fault::Usage,
-         fmt::format("there is no checkpoint of step {} in {}; there are those of {}", *wanted.step, run.checkpoints(),
-                     steps.empty() ? "none" : fmt::format("{}", fmt::join(steps, ", "))));
-  }
-  auto newest = folder.newest();
-  if (!newest) fail(Fault::Usage, fmt::format("{} holds no checkpoint that is whole", run.checkpoints()));
-  return std::move(*newest);
-}
-
-void export_weights(const RunFolder& run, const Export& wanted) {
-  check_can_write(wanted.path);
-  const auto checkpoint = chosen_checkpoint(run, wanted);
-  auto weights = weights_of(checkpoint.tensors);
-  if (wanted.averaged) take_averages(weights, checkpoint);
-  data::write_safetensors(wanted.path, weights, {{"format", "pt"}});
-  fmt::print("{} tensors of step {} in {}\n", weights.size(), checkpoint.step, wanted.path);
+void plot(const std::string& root, const std::vector<std::string>& names, const std::vector<std::string>& figures,
+          const std::string& path) {
+  check_can_write(path);
+  std::vector<RunFolder> runs;
+  for (const auto& name : names) runs.push_back(RunFolder::open(root, name));
+  write_whole(path, chart_of(runs, figures));
 }
 
 struct Options {
   TrainOptions train;
-  Export weights;
-  std::string name, other;
+  CheckpointChoice choice;
+  std::string name, other, file;
+  std::vector<std::string> names, figures;
   bool json = false;
 };
 
@@ -224,7 +166,7 @@ struct Options {
 
 void add_runs(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("runs", "What earlier runs have left: list, show, compare, resume, export");
+  auto* command = app.add_subcommand("runs", "What earlier runs have left: list, show, compare, plot, resume, export");
   command->footer(kExamples);
   const auto common = [options](CLI::App& to) {
     to.add_option("--runs", options->train.runs, "Folder of all runs")->capture_default_str();
@@ -253,6 +195,14 @@ void add_runs(CLI::App& app) {
             options->json);
   });
 
+  auto* plotted = command->add_subcommand("plot", "Draw losses, or other figures, of runs over their steps");
+  plotted->add_option("names", options->names, "Of the runs")->required();
+  plotted->add_option("--of", options->figures, "Figures as TensorBoard names them: train/lr,validation/accuracy")
+      ->delimiter(',');
+  plotted->add_option("-o,--output", options->file, "SVG file to be written")->required();
+  common(*plotted);
+  plotted->callback([options] { plot(options->train.runs, options->names, options->figures, options->file); });
+
   auto* resumed = command->add_subcommand("resume", "Go on from the newest checkpoint, on any number of ranks");
   named(*resumed);
   options->train.add_to(*resumed);
@@ -261,14 +211,12 @@ void add_runs(CLI::App& app) {
   auto* exported =
       command->add_subcommand("export", "The weights of a checkpoint, the newest, as one safetensors file");
   named(*exported);
-  auto& weights = options->weights;
-  exported->add_option("file", weights.path, "To be written")->required();
-  exported->add_flag("--ema", weights.averaged, "Those averaged by [callbacks.ema]");
-  auto* best = exported->add_flag("--best", weights.best, "Of the checkpoint with the best validation");
-  exported->add_option("--step", weights.step, "Of the checkpoint of this step")->excludes(best);
+  exported->add_option("file", options->file, "To be written")->required();
+  options->choice.add_to(*exported);
   common(*exported);
-  exported->callback(
-      [options] { export_weights(RunFolder::open(options->train.runs, options->name), options->weights); });
+  exported->callback([options] {
+    export_run(RunFolder::open(options->train.runs, options->name), options->choice, options->file);
+  });
 }
 
 }  // namespace lockstep::apps

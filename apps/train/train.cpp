@@ -10,16 +10,21 @@
 #include <system_error>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "json_text.h"
+#include "lockstep/comm/mpirun.h"
 #include "lockstep/core/config.h"
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/paths.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/dry_run.h"
 #include "lockstep/train/instructions.h"
+#include "lockstep/train/mesh_recipe.h"
 #include "lockstep/train/run_folder.h"
 #include "lockstep/train/run_lock.h"
 #include "mpirun_child.h"
@@ -36,6 +41,7 @@ constexpr const char kExamples[] = R"(Examples:
   lockstep train recipes/mnist_cnn.toml -n 3 exact=true steps=50 --print-hash
                                                             the same hash on any number of ranks
   lockstep train recipes/mnist_cnn.toml -n 2 --find-lr      which learning rate to begin with
+  lockstep train recipes/gpt.toml -n 4 --dry-run            whether it fits into memory, and what would
 Every key of the recipe can be set on the command line; an unknown one is an error.
 What a run leaves is in runs/NAME; see 'lockstep runs'.)";
 
@@ -45,6 +51,7 @@ struct Options {
   std::string recipe;
   std::string name;
   bool resume = false;
+  bool dry_run = false;
 };
 
 /// In characters; 0: standard error is none.
@@ -55,17 +62,21 @@ int width_of_terminal() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : kUsual;
 }
 
-int launch_ranks(const TrainOptions& options, const Config& recipe, const std::vector<std::string>& more) {
-  if (recipe.get("exact", false)) {
-    if (options.launch.threads.value_or(1) > 1) {
-      fail(Fault::Usage, fmt::format("--threads {}: with exact = true a rank computes on one thread, as several would "
-                                     "cut sums elsewhere; leave it out, and use more ranks",
-                                     *options.launch.threads));
-    }
-    for (const auto& [name, value] : train::environment_of(recipe.get("instructions", ""))) {
-      setenv(name.c_str(), value.c_str(), 1);
-    }
+/// In exact mode a rank is started with the instructions that settled() found.
+void pin_environment(const TrainOptions& options, const Config& recipe) {
+  if (!recipe.get("exact", false)) return;
+  if (options.launch.threads.value_or(1) > 1) {
+    fail(Fault::Usage, fmt::format("--threads {}: with exact = true a rank computes on one thread, as several would "
+                                   "cut sums elsewhere; leave it out, and use more ranks",
+                                   *options.launch.threads));
   }
+  for (const auto& [name, value] : train::environment_of(recipe.get("instructions", ""))) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+}
+
+int launch_ranks(const TrainOptions& options, const Config& recipe, const std::vector<std::string>& more) {
+  pin_environment(options, recipe);
   if (const int width = width_of_terminal(); width > 0) setenv(kTerminal, std::to_string(width).c_str(), 1);
   auto launch = options.launch;
   launch.command = {own_program(), kTrainRank, options.rank.folder};
@@ -73,6 +84,7 @@ int launch_ranks(const TrainOptions& options, const Config& recipe, const std::v
   if (!options.rank.recipe.empty()) launch.command.insert(launch.command.end(), {kRecipe, options.rank.recipe});
   if (options.rank.print_hash) launch.command.emplace_back("--print-hash");
   if (options.rank.json) launch.command.emplace_back("--json");
+  if (!options.rank.losses.empty()) launch.command.insert(launch.command.end(), {"--losses", options.rank.losses});
   for (const auto& assignment : options.rank.assignments) {
     launch.command.insert(launch.command.end(), {kSet, assignment});
   }
@@ -168,6 +180,28 @@ void launch_training(const TrainOptions& options, const Config& recipe) {
   end_with(code);
 }
 
+/// In this process alone: no rank is started and no folder made. Ends the program.
+void dry_run(const TrainOptions& options, const Config& recipe) {
+  pin_environment(options, recipe);
+  const auto& launch = options.launch;
+  int ranks = launch.ranks.value_or(1), of_host = ranks;
+  if (!launch.hosts.empty()) {
+    int slots = 0;
+    of_host = 0;
+    for (const auto& host : comm::parse_hosts(launch.hosts)) {
+      slots += host.slots;
+      of_host = std::max(of_host, host.slots);
+    }
+    ranks = launch.ranks.value_or(slots);
+  }
+  if (ranks < 1) fail(Fault::Usage, fmt::format("-n {}: expected 1 or more", ranks));
+  of_host = std::min(of_host, ranks);
+  at::set_num_threads(launch.threads.value_or(fair_threads(of_host)));  // links are measured as a rank computes them
+  const auto found = train::dry_run(recipe, ranks, train::memory_limit(of_host));
+  fmt::print("{}", options.rank.json ? json_text(found.json()) : found.text());
+  end_with(found.fits ? exit_code::kDone : exit_code::kUsage);
+}
+
 /// Each task of a Slurm step would begin a run of its own.
 void start_once() {
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
@@ -178,14 +212,49 @@ void start_once() {
                    tasks));
 }
 
+/// With as many as before, unless that is more than this host has room for and the recipe can do with fewer.
+int ranks_to_go_on_with(const train::RunFolder& run, const Config& recipe) {
+  const train::CheckpointFolder checkpoints(run.checkpoints());
+  const auto steps = checkpoints.steps();
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    int before = 0;
+    try {
+      before = std::max(1, checkpoints.facts(*step).value("ranks", 1));
+    } catch (...) {
+      continue;  // the ranks will say what is wrong with it, and take the one before it, too
+    }
+    const int room = static_cast<int>(usable_cpus().size());
+    const int ranks = train::ranks_within(train::read_mesh(recipe, "parallel", before), before, room);
+    if (ranks > room) {
+      log().warn("this host has {} cores for the {} ranks that the run's layout needs, see -n", room, ranks);
+    } else if (ranks < before) {
+      log().warn("the run had {} ranks; this host has room for {}, see -n", before, ranks);
+    }
+    return ranks;
+  }
+  return 1;
+}
+
+/// A run as it goes on: its own recipe with the assignments over it. Says with how many ranks, if nobody has.
+Config gone_on_with(const train::RunFolder& run, TrainOptions& options) {
+  Config recipe = settled(run.recipe(), options.assignments);
+  if (!options.launch.ranks && options.launch.hosts.empty()) options.launch.ranks = ranks_to_go_on_with(run, recipe);
+  return recipe;
+}
+
 void run(Options& options) {
   start_once();
   if (options.resume && options.name.empty()) fail(Fault::Usage, "--resume goes on with the run that --name names");
+  if (options.resume && options.lr.find)
+    fail(Fault::Usage, "--find-lr is for a run that has not begun: leave out it or --resume");
   if (options.resume && train::RunFolder::exists(options.train.runs, options.name)) {
     warn_of_other_recipe(options);
-    return resume_training(options.train, options.name);
+    if (!options.dry_run) return resume_training(options.train, options.name);
+    const Config recipe = gone_on_with(train::RunFolder::open(options.train.runs, options.name), options.train);
+    return dry_run(options.train, recipe);
   }
   const Config recipe = settled(Config::from_file(options.recipe), options.train.assignments);
+  if (options.dry_run) return dry_run(options.train, recipe);
   if (options.lr.find) return find_lr(options, recipe);
   const std::string stem = std::filesystem::path(options.recipe).stem().string();
   auto& rank = options.train.rank;
@@ -201,24 +270,6 @@ void run(Options& options) {
   }
 }
 
-/// With as many as before, unless that is more than this host has room for.
-int ranks_to_go_on_with(const train::RunFolder& run) {
-  const train::CheckpointFolder checkpoints(run.checkpoints());
-  const auto steps = checkpoints.steps();
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    int before = 0;
-    try {
-      before = checkpoints.facts(*step).value("ranks", 1);
-    } catch (...) {
-      continue;  // the ranks will say what is wrong with it, and take the one before it, too
-    }
-    const int ranks = std::clamp(before, 1, static_cast<int>(usable_cpus().size()));
-    if (ranks < before) log().warn("the run had {} ranks; this host has room for {}, see -n", before, ranks);
-    return ranks;
-  }
-  return 1;
-}
-
 }  // namespace
 
 void resume_training(TrainOptions& options, const std::string& name) {
@@ -226,8 +277,7 @@ void resume_training(TrainOptions& options, const std::string& name) {
   const std::string folder = train::RunFolder::open(options.runs, name).path();
   const train::RunLock lock(folder);
   const train::RunFolder run(folder);
-  const Config recipe = settled(run.recipe(), options.assignments);
-  if (!options.launch.ranks && options.launch.hosts.empty()) options.launch.ranks = ranks_to_go_on_with(run);
+  const Config recipe = gone_on_with(run, options);
   auto& rank = options.rank;
   rank.folder = folder;
   rank.resume = true;
@@ -242,6 +292,8 @@ void add_train(CLI::App& app) {
   command->add_option("recipe", options->recipe, "TOML file, see recipes/")->required();
   command->add_option("--name", options->name, "Of the run; by default that of the recipe and a number");
   command->add_flag("--resume", options->resume, "Go on with the run of that name if there is one");
+  command->add_flag("--dry-run", options->dry_run,
+                    "Say how the run would be laid out and whether it fits into memory; start nothing");
   options->train.add_to(*command);
   options->lr.add_to(*command);
   command->callback([options] { run(*options); });

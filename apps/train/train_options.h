@@ -31,10 +31,13 @@ struct RankOptions {
   int threads_as_ranks = 0;              // above 0: so many threads of one process are the ranks
   bool print_hash = false;
   bool json = false;
+  std::string losses;  // file
 
   void add_to(CLI::App& command) {
-    command.add_flag("--print-hash", print_hash, "At the end print the hash of all weights");
+    command.add_flag("--print-hash", print_hash,
+                     "At the end print the hash of all weights, of a run whose ranks each have all");
     command.add_flag("--json", json, "Print the result as JSON");
+    command.add_option("--losses", losses, "File for the loss of every step, as text in full precision");
   }
 };
 

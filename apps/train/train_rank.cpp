@@ -1,6 +1,7 @@
 // One rank of `lockstep train`.
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -15,14 +16,17 @@
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/memory_of_process.h"
 #include "lockstep/core/text.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/data_facts.h"
 #include "lockstep/train/event_observer.h"
+#include "lockstep/train/memory_forecast.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/run_folder.h"
 #include "lockstep/train/stop_request.h"
 #include "train/lr_options.h"
+#include "train/loss_file.h"
 #include "train/lr_view.h"
 #include "train/train_options.h"
 #include "train/train_view.h"
@@ -46,6 +50,7 @@ nlohmann::json json_of_result(const train::RunResult& result, const std::string&
                          {"waited_for_ranks_share", result.waited_share},
                          {"hash", hash},
                          {"evaluations", evaluations}};
+  if (result.memory.known()) json["memory"] = result.memory.json();
   if (!result.ended_early.empty()) json["ended_early"] = result.ended_early;
   return json;
 }
@@ -90,6 +95,16 @@ void find_lr(const train::LrSweep& sweep, bool as_json, const Config& recipe, tr
   fmt::print("{}", as_json ? json_text(json_of(found)) : text_of(found));
 }
 
+/// None where links cannot be measured, as on a GPU.
+std::optional<parallel::MemoryUse> predicted_memory(train::RecipeRun& run) {
+  try {
+    const auto& costs = run.probe->costs(run.layout.tensor);
+    return train::most_of_each(train::forecast(costs, run.layout, run.facts));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 int width_of_terminal() {
   const char* width = std::getenv(kTerminal);
   return width == nullptr ? 0 : static_cast<int>(parse_integer(kTerminal, width, 1, 1 << 16));
@@ -111,31 +126,54 @@ Config recipe_of(const RankOptions& options, const train::RunFolder& folder) {
   return own;
 }
 
+bool has_all_weights(const train::RecipeRun& run) {
+  return run.layout.data == run.layout.ranks() && run.layout.zero < 3;
+}
+
+void check_hashed(const train::RecipeRun& run) {
+  if (has_all_weights(run)) return;
+  fail(Fault::Usage, fmt::format("--print-hash is of all weights, and of a run on {} no rank has all: leave it out, "
+                                 "and compare the file that 'lockstep runs export' makes of its checkpoint",
+                                 run.layout.text()));
+}
+
 /// The exit code.
 int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& world) {
   train::RunFolder folder(options.folder);
   const Config recipe = recipe_of(options, folder);
+  const std::int64_t memory_before = proportional_set_size();
   auto run = train::make_run(recipe, world);
+  run.settings.memory_before_bytes = memory_before;
+  if (options.print_hash) check_hashed(run);
   if (lr.find) {
     find_lr(lr.sweep, options.json, recipe, run, world);
     return exit_code::kDone;
   }
+  // Before its observers: it takes as long as some steps of a few samples.
+  const auto predicted = world.rank() == 0 ? predicted_memory(run) : std::nullopt;
   run.settings.checkpoints.folder = folder.checkpoints();
   run.settings.checkpoints.resume = options.resume;
   train::Trainer trainer(world, run.settings);
+  // Of weights that are shared out there is nothing to be shown between two steps.
+  const torch::nn::Module* shown = run.settings.zero < 3 ? &run.task->model() : nullptr;
   if (world.rank() == 0) {
     if (options.resume) trainer.add(std::make_shared<KeepRecipe>(folder, recipe));
+    for (const auto& note : run.notes) fmt::print(stderr, "{}\n", note);
     trainer.add(std::make_shared<TrainView>(width_of_terminal()));
-    trainer.add(std::make_shared<train::EventObserver>(folder.path(), run.task->model()));
+    trainer.add(std::make_shared<train::EventObserver>(folder.path(), shown));
+    if (!options.losses.empty()) trainer.add(std::make_shared<LossFile>(options.losses));
   }
-  const auto result = trainer.fit(*run.task, run.data);
+  auto result = trainer.fit(*run.task, run.data);
+  result.memory.predicted = predicted;
   const auto hosts = world.gather_bytes(machine().host);
   if (world.rank() == 0) {
-    const std::string hash = train::hash_of(run.task->model());
+    const std::string hash = has_all_weights(run) ? train::hash_of(run.task->model()) : "";
     auto json = json_of_result(result, hash);
     json["ranks"] = world.size();
     json["hosts"] = std::set(hosts.begin(), hosts.end());
     json["seed"] = run.settings.seed;
+    json["layout"] = run.layout.text();
+    if (!run.notes.empty()) json["notes"] = run.notes;
     json["data"] = train::data_facts(run.data, run.settings.seed);
     folder.end(result.stopped ? "stopped" : "done", json);
     if (options.json) {
@@ -143,6 +181,7 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
     } else if (options.print_hash) {
       fmt::print("{}\n", hash);
     }
+    if (result.memory.known()) fmt::print(stderr, "memory of a rank: {}\n", result.memory.text());
     fmt::print(stderr, "curves: tensorboard --logdir {}\n", folder.path());
     if (const auto steps = train::CheckpointFolder(folder.checkpoints()).steps(); !steps.empty()) {
       fmt::print(stderr, "checkpoint: {}/{:010}\n", folder.checkpoints(), steps.back());

@@ -5,15 +5,13 @@ buffer before each call, one call is timed at a time, the slowest rank counts.
 """
 
 import json
-import os
-import signal
 import sys
-import tempfile
 import time
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as processes
+
+from ranks import run_ranks
 
 
 def check_result(values, rank, ranks):
@@ -44,27 +42,16 @@ def time_item(bytes_, reps, rank, ranks):
         print(json.dumps({"bytes": bytes_, "seconds": seconds.tolist()}), flush=True)
 
 
-def work(rank, ranks, store, items):
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+def work(rank, ranks, items):
     for bytes_, reps in items:
         time_item(bytes_, reps, rank, ranks)
-    dist.destroy_process_group()
 
 
 def main():
     ranks = int(sys.argv[1])
     items = [tuple(int(part) for part in item.split(":")) for item in sys.argv[2:]]
-    # Without a name gloo resolves the host's own, which fails where DNS does not know it.
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # A run that is stopped must still remove its store: leave through the with block.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with tempfile.TemporaryDirectory(prefix="allreduce_gloo_") as folder:
-        # Forked, not spawned: importing torch once instead of once a rank saves seconds.
-        processes.start_processes(
-            work, args=(ranks, os.path.join(folder, "store"), items), nprocs=ranks, daemon=True, start_method="fork"
-        )
+    # Not bound: each rank is several threads.
+    run_ranks(work, ranks, ranks, items, bind=False)
 
 
 if __name__ == "__main__":

@@ -33,3 +33,9 @@ intel_mpi() {
   export PATH=$1/bin:$PATH LD_LIBRARY_PATH=$1/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   export I_MPI_ROOT=$1 I_MPI_FABRICS=shm I_MPI_HYDRA_BOOTSTRAP=fork
 }
+
+# with_torch PROGRAM OPTIONS…: becomes the program of this folder, in the Python that has torch and gloo.
+with_torch() {
+  [ -s "$gloo_python_file" ] || die 3 "not installed: run benchmarks/peers/install gloo"
+  exec "$(<"$gloo_python_file")" -W ignore "$here/$1" "${@:2}"
+}

@@ -115,15 +115,18 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, vocabulary, positions, width, heads, layers):
+    def __init__(self, vocabulary, positions, width, heads, layers, tied=True):
+        """A head that is not tied has weights of its own, beside those of the embedding."""
         super().__init__()
         self.wte = nn.Embedding(vocabulary, width)
         self.wpe = nn.Embedding(positions, width)
         self.h = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
+        self.lm_head = None if tied else nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens):
         values = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
         for block in self.h:
             values = block(values)
-        return F.linear(self.ln_f(values), self.wte.weight)
+        values = self.ln_f(values)
+        return F.linear(values, self.wte.weight) if self.lm_head is None else self.lm_head(values)

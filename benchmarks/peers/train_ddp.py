@@ -6,18 +6,13 @@ rank counts. Models and batches are those of apps/bench/train_case.cpp.
 
 import argparse
 import json
-import os
-import signal
-import tempfile
-import time
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as processes
 from torch import nn
 from torch.nn import functional
 
 import nets
+import ranks
 
 
 def images(batch, *shape):
@@ -37,13 +32,7 @@ CASES = {
 }
 
 
-def work(rank, options, store):
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    torch.set_num_threads(options.threads)
-    cores = sorted(os.sched_getaffinity(0))
-    if options.ranks * options.threads <= len(cores):
-        os.sched_setaffinity(0, cores[rank * options.threads : (rank + 1) * options.threads])
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=options.ranks)
+def work(rank, options):
     torch.manual_seed(rank)
     make_model, make_batch = CASES[options.model]
     model = make_model()
@@ -51,37 +40,24 @@ def work(rank, options, store):
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=options.tuned)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=options.tuned)
     x, y = make_batch()
-    ends = []
-    for _ in range(options.warm_up + options.steps):
+
+    def step():
         optimizer.zero_grad()
         functional.cross_entropy(model(x).reshape(y.numel(), -1), y).backward()
         optimizer.step()
-        ends.append(time.perf_counter())
-    seconds = torch.tensor([end - begin for begin, end in zip(ends, ends[1:])][-options.steps :], dtype=torch.float64)
-    dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
+
+    seconds = ranks.step_seconds(step, options.warm_up, options.steps)
     if rank == 0:
-        print(json.dumps({"seconds": seconds.tolist(), "samples": x.shape[0] * options.ranks}), flush=True)
-    dist.destroy_process_group()
+        print(json.dumps({"seconds": seconds, "samples": x.shape[0] * options.ranks}), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=CASES, required=True)
-    parser.add_argument("--ranks", type=int, required=True)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--warm-up", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=5)
+    ranks.add_options(parser)
     parser.add_argument("--tuned", action="store_true", help="gradients as views of buckets, fused SGD")
     options = parser.parse_args()
-    # Without a name gloo resolves the host's own, which fails where DNS does not know it.
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # A run that is stopped must still remove its store: leave through the with block.
-    signal.signal(signal.SIGTERM, lambda *_: exit(128 + signal.SIGTERM))
-    with tempfile.TemporaryDirectory(prefix="train_ddp_") as folder:
-        # Forked, not spawned: importing torch once instead of once a rank saves seconds.
-        processes.start_processes(
-            work, args=(options, os.path.join(folder, "store")), nprocs=options.ranks, daemon=True, start_method="fork"
-        )
+    ranks.run_ranks(work, options.ranks, options, threads=options.threads)
 
 
 if __name__ == "__main__":

@@ -14,22 +14,13 @@
 namespace lockstep::test {
 namespace {
 
+constexpr const char kProgram[] = "misbehave";
+
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// By how their names begin: what others of the machine name after us comes and goes.
-std::set<std::string> our_files() {
-  std::set<std::string> names;
-  for (const char* folder : {"/dev/shm", "/tmp"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().filename().string().starts_with("lockstep")) names.insert(entry.path());
-    }
-  }
-  return names;
 }
 
 }  // namespace
@@ -39,23 +30,13 @@ Misbehaving::Misbehaving(const std::vector<std::string>& command) : files_before
 std::vector<pid_t> Misbehaving::ranks() const {
   std::vector<pid_t> found;
   for (const pid_t process : run_.processes()) {
-    if (read("/proc/" + std::to_string(process) + "/comm") == "misbehave\n") found.push_back(process);
+    if (read("/proc/" + std::to_string(process) + "/comm") == kProgram + std::string("\n")) found.push_back(process);
   }
   return found;
 }
 
-pid_t Misbehaving::rank(int rank) const {
-  for (const pid_t process : ranks()) {
-    const std::string environment = '\0' + read("/proc/" + std::to_string(process) + "/environ");
-    for (const char* name : {"LOCKSTEP_RANK=", "OMPI_COMM_WORLD_RANK="}) {
-      if (has(environment, '\0' + (name + std::to_string(rank)) + '\0')) return process;
-    }
-  }
-  return -1;
-}
-
 void Misbehaving::signal(int rank, int number) const {
-  const pid_t process = this->rank(rank);
+  const pid_t process = run_.rank(rank, kProgram);
   ASSERT_GT(process, 0) << "rank " << rank << " is not there";
   kill(process, number);
 }

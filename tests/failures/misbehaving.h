@@ -19,8 +19,6 @@ class Misbehaving {
   Background& run() noexcept { return run_; }
   /// Waits until `ranks` ranks are in their loop.
   bool loops(int ranks) const { return run_.waits_for("looping ", ranks); }
-  /// The process of `rank` as this machine numbers it, wherever it runs; -1 if it has gone.
-  pid_t rank(int rank) const;
   /// Sends a signal to the process of `rank`, which must be there: kill() takes -1 for everybody.
   void signal(int rank, int number) const;
   /// Starts the clock. Without it, it starts when the culprit says "deed".

@@ -30,6 +30,14 @@ bool happens(const std::function<bool()>& what, double timeout_s) {
   return true;
 }
 
+std::string about(pid_t process, const char* what) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/" + what, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A zero in front of each variable, and behind it.
+std::string environment_of(pid_t process) { return '\0' + about(process, "environ"); }
+
 std::string contents(int file) {
   std::string text(static_cast<std::size_t>(lseek(file, 0, SEEK_END)), '\0');
   const auto got = pread(file, text.data(), text.size(), 0);
@@ -95,17 +103,33 @@ std::vector<pid_t> Background::processes() const {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const int process = std::atoi(entry.path().filename().c_str());
     if (process <= 0) continue;
-    std::ifstream file(entry.path() / "environ");
-    const std::string environment(std::istreambuf_iterator<char>(file), {});
-    if (has('\0' + environment, '\0' + mark_ + '\0')) {
-      found.push_back(static_cast<pid_t>(process));
-    }
+    if (has(environment_of(process), '\0' + mark_ + '\0')) found.push_back(static_cast<pid_t>(process));
   }
   return found;
 }
 
 bool Background::all_gone(double timeout_s) const {
   return happens([&] { return processes().empty(); }, timeout_s);
+}
+
+pid_t Background::rank(int number, const std::string& program) const {
+  for (const pid_t process : processes()) {
+    if (about(process, "comm") != program + "\n") continue;
+    for (const char* name : {"LOCKSTEP_RANK=", "OMPI_COMM_WORLD_RANK="}) {
+      if (has(environment_of(process), '\0' + (name + std::to_string(number)) + '\0')) return process;
+    }
+  }
+  return -1;
+}
+
+std::set<std::string> our_files() {
+  std::set<std::string> names;
+  for (const char* folder : {"/dev/shm", "/tmp"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().filename().string().starts_with("lockstep")) names.insert(entry.path());
+    }
+  }
+  return names;
 }
 
 Answer answer_of(const std::vector<std::string>& command, double timeout_s) {

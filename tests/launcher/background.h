@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Background {
   /// Processes with its mark, zombies not counted.
   std::vector<pid_t> processes() const;
   bool all_gone(double timeout_s) const;
+  /// The process of a rank that a launcher started, wherever it runs, of a program by this name; -1 if there is none.
+  pid_t rank(int number, const std::string& program = "lockstep") const;
 
  private:
   std::string mark_;
@@ -45,6 +48,10 @@ class Background {
   pid_t pid_ = -1;
   bool ended_ = false;
 };
+
+/// What our programs keep in /dev/shm and /tmp while they run. By how names begin: what others of the machine name
+/// after us comes and goes.
+std::set<std::string> our_files();
 
 struct Answer {
   int code;

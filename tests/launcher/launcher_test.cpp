@@ -558,8 +558,10 @@ std::set<std::string> our_files() {
   for (const char* folder : {"/dev/shm", "/tmp"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       struct stat file{};
-      if (!entry.path().filename().string().starts_with("lockstep") || lstat(entry.path().c_str(), &file) != 0)
-        continue;
+      const std::string name = entry.path().filename();
+      // Folders of other tests, which run at the same time.
+      if (!name.starts_with("lockstep") || name.starts_with("lockstep_test_")) continue;
+      if (lstat(entry.path().c_str(), &file) != 0) continue;
       if (file.st_uid == geteuid()) names.insert(entry.path());
     }
   }

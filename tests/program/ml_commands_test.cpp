@@ -113,7 +113,7 @@ TEST_F(MlCommands, KmeansBeginsWithGivenCentroids) {
       models.insert(bytes);
       fs::rename(*this / "next.safetensors", *this / "model.safetensors");
     } else {
-      EXPECT_TRUE(has(answer.output, "after 1 iterations")) << answer.output;
+      EXPECT_TRUE(has(answer.output, "after 1 iteration in")) << answer.output;
       // The same centroids, though the iterations differ: those are the last bytes.
       EXPECT_EQ(bytes.substr(bytes.size() - 48), models.begin()->substr(models.begin()->size() - 48));
     }
@@ -408,6 +408,140 @@ TEST_F(MlCommands, KnnSaysClassesAndValuesOfOtherRows) {
   EXPECT_EQ(read_whole(*this / "said.csv"), "height\n10.0\n280.0\n30.0\n200.0\n");
 }
 
+TEST_F(MlCommands, KnnAnswersRowsWhoseTargetIsBlankOrUnknownWithoutScoringThem) {
+  folder_.write("train.csv", "x,kind,size\n0,low,1\n1,low,1\n8,high,2\n9,high,2\n");
+  folder_.write("known.csv", "x,kind,size\n0.5,low,1\n0.25,low,1\n");
+  folder_.write("blank.csv", "x,kind,size\n0.5,low,1\n8.5,,\n");
+  folder_.write("unknown.csv", "x,kind,size\n0.5,low,1\n8.5,middle,large\n");
+  const auto ask = [&](const char* queries, const char* target) {
+    const auto answer = run({"knn", *this / "train.csv", *this / queries, "--target", target, "--columns", "x", "-k",
+                             "2", "-n", "2", "-o", *this / "said.csv", "--json"});
+    EXPECT_EQ(answer.code, 0) << answer.errors;
+    return json::parse(answer.output);
+  };
+  EXPECT_EQ(ask("known.csv", "kind")["accuracy"], 1);
+  for (const char* queries : {"blank.csv", "unknown.csv"}) {
+    EXPECT_FALSE(ask(queries, "kind").contains("accuracy")) << queries;
+    EXPECT_EQ(read_whole(*this / "said.csv"), "kind\nlow\nhigh\n");
+    EXPECT_FALSE(ask(queries, "size").contains("accuracy")) << queries;
+    EXPECT_EQ(read_whole(*this / "said.csv"), "size\n1\n2\n");
+  }
+}
+
+TEST_F(MlCommands, RowsThatAreNoGoodAreNamedByTheirFile) {
+  folder_.write("part-0.csv", "a,b\n1,2\n3,4\n");
+  folder_.write("part-1.csv", "a,b\n5,6\n7,\n");
+  for (const char* memory : {"1GiB", "1"}) {
+    const auto refused = run({"kmeans", *this / "part-*.csv", "-k", "2", "-n", "2", "--memory", memory});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_TRUE(has(refused.errors, "row 3, 'b' is no finite number")) << refused.errors;
+    EXPECT_TRUE(has(refused.errors, "part-1.csv: sample 1 at byte 8")) << refused.errors;
+  }
+  // A part for each rank, of which each knows its own.
+  for (const std::string missing : {"error", "drop"}) {
+    folder_.write("part-0.csv", missing == "drop" ? "a,b\n1,2\n,4\n" : "a,b\n1,2\n3,4\n");
+    folder_.write("part-1.csv", missing == "drop" ? "a,b\n,6\n7,inf\n" : "a,b\n5,6\n7,\n");
+    const auto refused = run({"kmeans", *this / "part-{rank}.csv", "-k", "1", "-n", "2", "--missing", missing});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_TRUE(has(refused.errors, missing == "drop" ? "row 1 (counted without those left out), 'b' is infinite"
+                                                      : "row 3, 'b' is no finite number"))
+        << refused.errors;
+    EXPECT_TRUE(has(refused.errors, "part-1.csv: sample 1 at byte")) << refused.errors;
+  }
+  const auto onto_data = run({"kmeans", *this / "part-*.csv", "-k", "2", "-o", *this / "part-1.csv"});
+  EXPECT_EQ(onto_data.code, 2);
+  EXPECT_TRUE(has(onto_data.errors, "part-1.csv is the data itself")) << onto_data.errors;
+}
+
+TEST_F(MlCommands, EncodedNumbersAreTheSameInEveryFile) {
+  std::string train = "month,y\n", with_points = "month,y\n";
+  for (int i = 0; i < 240; ++i) {
+    train += fmt::format("{},{}\n", i % 12 + 1, 2 * (i % 12 + 1) + i % 3);
+    with_points += fmt::format("{}.0,{}\n", i % 12 + 1, 2 * (i % 12 + 1) + i % 3);
+  }
+  folder_.write("train.csv", train);
+  folder_.write("points.csv", with_points);
+  const std::string model = *this / "model.safetensors";
+  for (const auto& [first, second] : {std::pair("train.csv", "points.csv"), std::pair("points.csv", "train.csv")}) {
+    const auto fitted = run({"linreg", *this / first, "--target", "y", "--ordinal", "month", "--json", "-o", model});
+    ASSERT_EQ(fitted.code, 0) << fitted.errors;
+    EXPECT_GT(json::parse(fitted.output)["r2"], 0.98);  // months in their order
+    std::set<std::string> said;
+    for (const char* rows : {first, second}) {
+      const auto answer = run({"predict", model, *this / rows});
+      ASSERT_EQ(answer.code, 0) << answer.errors;
+      said.insert(answer.output);
+    }
+    EXPECT_EQ(said.size(), 1U);
+    const auto neighbours = run({"knn", *this / first, *this / second, "--target", "y", "--regression", "--onehot",
+                                 "month", "-k", "20", "-o", *this / "said.csv"});
+    EXPECT_EQ(neighbours.code, 0) << neighbours.errors;
+  }
+}
+
+TEST_F(MlCommands, TellOfTheLastIteration) {
+  const std::string rows = "blobs:samples=20000,dims=3,classes=9";
+  const auto answer = run({"kmeans", rows, "-k", "9", "--tol", "0.001", "--init", "random", "--n-init", "3"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  const auto iterations = answer.output.substr(answer.output.find("after ") + 6);
+  EXPECT_TRUE(has(answer.errors, "iteration " + iterations.substr(0, iterations.find(' ')) + "  ")) << answer.errors;
+  const auto ended = run({"kmeans", rows, "-k", "9", "--tol", "0", "--max-iter", "13"});
+  EXPECT_TRUE(has(ended.errors, "iteration 13  ")) << ended.errors << ended.output;
+}
+
+TEST_F(MlCommands, DbscanDoesNotSayThatItReadsAnew) {
+  const auto answer = run({"dbscan", "blobs:samples=5000,dims=3,classes=3", "--memory", "1KiB", "-o", *this / "l.csv"});
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  EXPECT_FALSE(has(answer.errors, "reads them anew")) << answer.errors;
+  // Of others targets count, too: 5000 rows of 4 columns and one target.
+  const auto fitted = run({"linreg", "blobs:samples=5000,dims=4,classes=3", "--type", "float64", "--target", "label",
+                           "--memory", "190KB"});
+  ASSERT_EQ(fitted.code, 0) << fitted.errors;
+  EXPECT_TRUE(has(fitted.errors, "reads them anew")) << fitted.errors;
+}
+
+TEST_F(MlCommands, DoNotReplaceWhatTheyRead) {
+  folder_.write("rows.csv", "a,b\n1,2\n3,4\n5,6\n");
+  folder_.write("centers.csv", "a,b\n1,2\n3,4\n");
+  folder_.write("picture.png", "no picture, but a file");
+  const std::string centers = *this / "centers.csv", picture = *this / "picture.png";
+  for (const auto& words : {std::vector<std::string>{"kmeans", *this / "rows.csv", "--centers", centers, "-o", centers},
+                            {"kmeans", "--image", picture, "-k", "2", "-o", picture},
+                            {"kmeans", "--image", picture, "-k", "2", "-o", *this / "new.png", "--palette", picture}}) {
+    const auto refused = run(words);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_TRUE(has(refused.errors, "is the data itself, and would be lost")) << refused.errors;
+  }
+  EXPECT_EQ(read_whole(picture), "no picture, but a file");
+}
+
+TEST_F(MlCommands, SayThatAModelKnowsNoProbabilities) {
+  folder_.write("rows.csv", "a,b\n1,2\n3,4\n5,7\n");
+  ASSERT_EQ(run({"linreg", *this / "rows.csv", "--target", "b", "-o", *this / "model"}).code, 0);
+  for (const auto& more : {std::vector<std::string>{}, {"-o", *this / "said.csv"}}) {
+    std::vector<std::string> words{"predict", *this / "model", *this / "rows.csv", "--proba"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto refused = run(words);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_TRUE(has(refused.errors, "the model knows no probabilities")) << refused.errors;
+    EXPECT_FALSE(std::filesystem::exists(*this / "said.csv"));
+  }
+}
+
+TEST_F(MlCommands, WarnOfEqualCentroidsAndOfFoldsThatDidNotConverge) {
+  folder_.write("twice.csv", "a,b\n1,2\n1,2\n3,4\n3,4\n");
+  const auto equal = run({"kmeans", *this / "twice.csv", "-k", "3", "-n", "2"});
+  EXPECT_EQ(equal.code, 0) << equal.errors;
+  EXPECT_TRUE(has(equal.errors, "only 2 of 3 centroids differ")) << equal.errors;
+  std::string rows = "a,b,y\n";
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{},{}\n", i, i * i % 17, 3 * i - i * i % 17);
+  folder_.write("rows.csv", rows);
+  const auto short_of = run(
+      {"lasso", *this / "rows.csv", "--target", "y", "--alpha", "0.001", "--cv", "2", "--max-iter", "1", "--tol", "0"});
+  EXPECT_EQ(short_of.code, 0) << short_of.errors;
+  EXPECT_TRUE(has(short_of.errors, "2 of 2 fits of folds did not converge in 1 iterations")) << short_of.errors;
+}
+
 TEST_F(MlCommands, DbscanWritesTheSameLabelsOnAnyNumberOfRanks) {
   folder_.write("chain.csv", "x,y\n5,0\n0,0\n0.4,0\n0.8,0\n5.4,0\n5.2,0.1\n9,9\n");
   std::set<std::string> labels;
@@ -559,6 +693,18 @@ TEST_F(MlCommands, StatsCountsWhatIsMissing) {
   EXPECT_TRUE(has(products.output, "correlation")) << products.output;
   const auto text = run({"stats", *this / "table.csv", "-n", "2"}).output;
   EXPECT_TRUE(has(text, "101 rows of 3 columns, 91 of them complete,")) << text;
+  EXPECT_FALSE(has(text, "infinite")) << text;
+
+  folder_.write("endless.csv", "a,b\n1,2\n,inf\n3,inf\n");
+  const auto endless = run({"stats", *this / "endless.csv"}).output;
+  EXPECT_TRUE(has(endless, "values    missing   infinite         mean")) << endless;
+  EXPECT_TRUE(has(endless, "          2          1          0            2")) << endless;
+  EXPECT_TRUE(has(endless, "          1          0          2            2")) << endless;
+  folder_.write("single.csv", "a,b\n1,2\n");
+  const auto single = run({"stats", *this / "single.csv"}).output;
+  EXPECT_TRUE(has(single, "nan")) << single;
+  EXPECT_FALSE(has(single, "-nan")) << single;
+  EXPECT_TRUE(has(single, "1 row of 2 columns, 1 of them complete")) << single;
 }
 
 TEST_F(MlCommands, RefuseWeightsAndPenaltiesThatMeanNothing) {
@@ -568,7 +714,7 @@ TEST_F(MlCommands, RefuseWeightsAndPenaltiesThatMeanNothing) {
       {{"kmeans", table, "-k", "2", "--columns", "a,b", "--weights", "none"}, "the weights of all rows are 0"},
       {{"linreg", table, "--target", "y", "--columns", "a,b", "--weights", "below"}, "'below' is -1: weights of rows"},
       {{"linreg", table, "--target", "y", "--columns", "a", "--weights", "below", "--memory", "1KiB"}, "'below' is -1"},
-      {{"linreg", table, "--target", "y", "--columns", "a,b", "--l2", "inf"}, "alpha = inf: it is a finite number"},
+      {{"linreg", table, "--target", "y", "--columns", "a,b", "--l2", "inf"}, "--l2 = inf: it is a finite number"},
       {{"lasso", table, "--target", "y", "--columns", "a,b", "--alpha", "inf"}, "alpha = inf: it is a finite number"},
       {{"kmeans", table, "-k", "1:2000000000"}, "a range has at most 10000 numbers"},
   };
@@ -590,7 +736,12 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("latin.csv", "a,city\n1,M\xFCnchen\n2,Ulm\n");
   folder_.write("large.csv", "a,b\n1e200,1\n-1e200,2\n3e200,3\n5e200,4\n");
   folder_.write("minus.csv", "a,b\n1,0\n-3,1\n5,0\n");
-  const std::string model = *this / "model", labels = *this / "labels.csv", nowhere = *this / "none/model";
+  folder_.write("far.csv", "a,b\n1,7\n1000,7\n");
+  folder_.write("zero.csv", "a,b,w\n1,2,0\n3,4,0\n5,6,0\n");
+  folder_.write("endless.csv", "a,b\n1,2\n3,inf\n5,6\n");
+  folder_.write("parts.csv", "a,b\n1,0.5\n2,0.25\n3,1.5\n");
+  const std::string model = *this / "model.safetensors", labels = *this / "labels.csv",
+                    nowhere = *this / "none/model.safetensors";
   const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
       {{"kmeans"}, "name a data set", 2},
       {{"kmeans", *this / "text.csv", "-n", "2", "-o", model}, "--exclude city", 2},
@@ -635,7 +786,22 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"knn", *this / "gap.csv", *this / "one.csv", "--target", "a", "-k", "1", "-n", "2", "-o", *this / "one.csv"},
        "one.csv is the data itself",
        2},
-      {{"dbscan", *this / "one.csv", "-o", model}, "is of no known format", 2},
+      {{"dbscan", *this / "one.csv", "-o", *this / "model"}, "is of no known format", 2},
+      {{"dbscan", *this / "one.csv", "-o", *this / "labels.txt"}, "lines hold text", 2},
+      {{"dbscan", *this / "zero.csv", "--weights", "w", "-n", "2", "-o", labels}, "the weights of all rows are 0", 1},
+      {{"kmeans", *this / "endless.csv", "-k", "2", "-n", "2", "-o", model}, "'b' is infinite; clean the data", 1},
+      {{"kmeans", *this / "endless.csv", "-k", "2", "--missing", "mean"}, "'b' is infinite; clean the data", 1},
+      {{"knn", *this / "one.csv", *this / "gap.csv", "--target", "a", "-k", "1", "-o", labels}, "--missing mean", 1},
+      {{"kmeans", *this / "one.csv", "--centers", *this / "far.csv", "--empty", "error", "-n", "2"},
+       "centroid 1 has no rows; use fewer clusters, or --empty farthest",
+       1},
+      {{"kmeans", *this / "one.csv", "-k", "1:3", "--plot", *this / "e.png"}, "as .svg, and not as .png", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2", "-o", *this / "m.txt"}, "as .safetensors, and not as .txt", 2},
+      {{"stats", *this / "one.csv", "--gram", *this / "x.txt"}, "lines hold one field of text", 2},
+      {{"stats", *this / "one.csv", "--ddof", "200", "-n", "2"}, "--ddof 200 is more than the rows weigh, 3", 2},
+      {{"logreg", *this / "parts.csv", "--target", "b", "-n", "2", "-o", model}, "such as linreg", 2},
+      {{"naivebayes", *this / "parts.csv", "--target", "b", "-o", model}, "'b' is 0.25 in some row", 2},
+      {{"knn", *this / "parts.csv", "--target", "b", "-k", "1", "--model", model}, "knn --regression", 2},
       {{"knn", *this / "gap.csv", "--target", "a"}, "name a second data set", 2},
       {{"knn", *this / "one.csv", "--target", "a", "-n", "2", "--model", model}, "of 3 rows", 2},
       {{"linreg", *this / "text.csv", "--target", "city", "-n", "2", "-o", model}, "'city' is text, and regression", 2},
@@ -647,7 +813,8 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
        "weights of rows are numbers",
        2},
       {{"kmeans", *this / "one.csv", "-k", "2", "-n", "2", "-o", *this / "one.csv"}, "is the data itself", 2},
-      {{"pca", *this / "one.csv", "-n", "2", "-o", model, "--plot", model}, "is named for two things", 2},
+      {{"pca", *this / "one.csv", "-o", *this / "same", "--plot", *this / "same"}, "is named for two things", 2},
+      {{"pca", *this / "one.csv", "-n", "2", "-o", model, "--plot", *this / "p.png"}, "would be written as .svg", 2},
       {{"kmeans", *this / "latin.csv", "--onehot", "city", "-k", "2", "-n", "2", "-o", model},
        "'city' is not UTF-8",
        1},
@@ -663,7 +830,7 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"naivebayes", *this / "minus.csv", "--target", "b", "--alpha", "1"}, "--alpha is not of --kind gaussian", 2},
       {{"kmeans", *this / "one.csv", "-k", "2", "--n-init", "0"}, "'0' is not a whole number from 1", 2},
       {{"kmeans", *this / "one.csv", "-k", "2", "--threads", "0"}, "'0' is not a whole number from 1", 2},
-      {{"stats", *this / "one.csv", "--ddof", "nan"}, "--ddof nan: it is a finite number", 2},
+      {{"stats", *this / "one.csv", "--ddof", "nan"}, "--ddof = nan: it is from 0 on", 2},
       {{"linreg", *this / "gap.csv"}, "--target is required", 2},
       {{"linreg", *this / "gap.csv", "--target", "c"}, "there is no field 'c'", 2},
       {{"linreg", *this / "gap.csv", "--target", "a", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
@@ -687,13 +854,15 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"logreg", *this / "one.csv", "--target", "b", "-n", "2", "-o", model}, "all rows are of class 7", 1},
       {{"pca", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"pca", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
-      {{"pca", *this / "gap.csv", "--solver", "fall"}, "unknown svd_solver 'fall'; did you mean 'full'?", 2},
+      {{"pca", *this / "gap.csv", "--components", "0"}, "--components 0: it is a number from 1 on", 2},
+      {{"stats", *this / "gap.csv", "--ddof", "-1"}, "--ddof = -1: it is from 0 on", 2},
+      {{"pca", *this / "gap.csv", "--solver", "fall"}, "svd_solver = 'fall': it is one of", 2},
       {{"stats", *this / "text.csv", "-n", "2"}, "--exclude city", 2},
       {{"stats", *this / "gap.csv", "--quantiles", "50", "-n", "2", "--gram", *this / "gram.npz"}, "quantile 50", 2},
       {{"svd", *this / "gap.csv", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"svd", *this / "gap.csv", "--full", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"svd", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
-      {{"svd", *this / "gap.csv", "--algorithm", "arpack"}, "it is \"randomized\" or \"exact\"", 2},
+      {{"svd", *this / "gap.csv", "--algorithm", "arpack"}, "it is one of randomized, exact", 2},
       {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", labels}, "gap.csv", 1},
   };
   for (const auto& [words, message, code] : cases) {

@@ -186,6 +186,56 @@ TEST(Program, MeasuresWeakScaling) {
   EXPECT_NEAR(bytes[2] / bytes[1], 2, 1e-6);
 }
 
+/// `bench parallel` of a model that is soon trained, without peers.
+std::vector<std::string> small_parallel(const std::vector<std::string>& options) {
+  auto words = program({"bench",        "parallel", "--width", "16", "--layers",        "2",   "--context", "8",
+                        "--vocabulary", "32",       "--batch", "4",  "--micro-batches", "2",   "--rounds",  "1",
+                        "--warm-up",    "2",        "--steps", "3",  "--peers",         "none"});
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+TEST(Program, MeasuresModelsThatAreCut) {
+  const test::TemporaryFolder folder;
+  Background run(small_parallel({"--cases", "tensor,pipe", "--heads", "2", "--json", folder / "report.json",
+                                 "--markdown", folder / "report.md"}));
+  ASSERT_EQ(run.wait(kMeasuring_s), 0) << run.errors();
+
+  const auto report = parsed(contents(folder / "report.json"));
+  expect_keys(report, {"bench", "machine", "rows", "ratios", "skipped"});
+  EXPECT_EQ(report["bench"], "parallel");
+  EXPECT_EQ(report["ratios"], json::array()) << "there is no peer";
+  EXPECT_EQ(report["skipped"], json::array());
+  std::set<std::string> rows;
+  for (const auto& row : report["rows"]) {
+    expect_keys(row, {"who", "case", "ranks", "threads", "median_s", "p95_s", "reps", "samples_per_s", "peak_pss_bytes",
+                      "exposed_share", "values"});
+    EXPECT_EQ(row["ranks"], 2);
+    EXPECT_EQ(row["threads"], 1);
+    EXPECT_EQ(row["reps"], 3);
+    EXPECT_NEAR(row["samples_per_s"].get<double>() * row["median_s"].get<double>(), 4, 1e-6);
+    EXPECT_GT(row["peak_pss_bytes"], 0);
+    EXPECT_NEAR(row["values"]["first_loss"], std::log(32), 0.5) << "nothing is known at first";
+    EXPECT_LT(row["values"]["last_loss"], row["values"]["first_loss"]);
+    rows.insert(join({row["who"], row["case"], row.value("variant", "-")}, " "));
+  }
+  EXPECT_EQ(rows, (std::set<std::string>{"lockstep tensor -", "lockstep pipe 1f1b", "lockstep pipe gpipe"}));
+  EXPECT_TRUE(has(contents(folder / "report.md"), "| median | tensor x 2 | pipe x 2 |\n"));
+  EXPECT_TRUE(run.all_gone(2));
+}
+
+TEST(Program, SkipsWhatCannotBeCut) {
+  const test::TemporaryFolder folder;
+  Background run(small_parallel({"--cases", "tensor,pipe", "--heads", "1", "--json", folder / "report.json"}));
+  ASSERT_EQ(run.wait(kMeasuring_s), 0) << run.errors();
+  const auto report = parsed(contents(folder / "report.json"));
+  ASSERT_EQ(report["skipped"].size(), 1U) << report;
+  EXPECT_EQ(report["skipped"][0]["who"], "lockstep tensor x 2");
+  EXPECT_TRUE(has(report["skipped"][0]["reason"], "parallel.tensor = 2 does not divide the 1 heads")) << report;
+  ASSERT_EQ(report["rows"].size(), 2U) << report;
+  for (const auto& row : report["rows"]) EXPECT_EQ(row["case"], "pipe");
+}
+
 TEST(Program, CalibratesForLaterRuns) {
   const test::TemporaryFolder folder;
   unsetenv("LOCKSTEP_TUNING");
@@ -388,6 +438,15 @@ TEST(WrongUse, OfBench) {
                   {{"bench", "calibrate", "-n", "two"}, "--ranks: Value two"},
                   {{"bench", "calibrate", "--rounds", "0"}, "--rounds: Value 0"},
                   {{"bench", "calibrate", "--rounds", "few"}, "--rounds: Value few"}});
+}
+
+TEST(WrongUse, OfBenchParallel) {
+  expect_refused(
+      {{{"bench", "parallel", "--cases", "tenser"}, "no case 'tenser' to measure; did you mean 'tensor'?"},
+       {{"bench", "parallel", "--peers", "troch"}, "unknown peer 'troch'; did you mean 'torch'?"},
+       {{"bench", "parallel", "-n", "1"}, "nothing is cut over 1 rank"},
+       {{"bench", "parallel", "--batch", "5"}, "--batch 5 is no multiple of 2 ranks"},
+       {{"bench", "parallel", "--batch", "6", "--micro-batches", "4"}, "--batch 6 is no multiple of 4 micro-batches"}});
 }
 
 TEST(WrongUse, OfTour) {

@@ -95,14 +95,6 @@ every_steps = 20
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return has_checkpoint(run, step);
   }
-  static pid_t rank_of(const Background& run, const std::string& number) {
-    for (const pid_t process : run.processes()) {
-      std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
-      const std::string text((std::istreambuf_iterator<char>(file)), {});
-      if (has(text, std::string("LOCKSTEP_RANK=") + number + '\0')) return process;
-    }
-    return -1;
-  }
 
   const test::TemporaryFolder folder_;
 };
@@ -125,12 +117,32 @@ TEST_F(Train, GivesOneHashOnAnyNumberOfRanks) {
   }
 }
 
+TEST_F(Train, IsDrawn) {
+  (void)undisturbed();
+  const std::string picture = folder_ / "curves.svg";
+  const auto plot = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"runs", "plot", "blobs-1", "-o", picture});
+    return Background(command(words));
+  };
+  Background losses = plot({});
+  ASSERT_EQ(losses.wait(60), 0) << losses.errors();
+  std::ifstream file(picture);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(has(text, "<polyline")) << text;
+  EXPECT_TRUE(has(text, "train/loss")) << text;
+  Background unknown = plot({"--of", "train/los"});
+  EXPECT_EQ(unknown.wait(60), 2);
+  EXPECT_TRUE(has(unknown.errors(), "has no 'train/los' to draw; there is")) << unknown.errors();
+  EXPECT_TRUE(has(unknown.errors(), "train/loss")) << unknown.errors();
+}
+
 TEST_F(Train, GoesOnByItselfWhicheverRankIsKilled) {
   const std::string wanted = undisturbed();
-  for (const std::string rank : {"0", "1", "2"}) {
-    Background run(train(3, {"--name", "killed-" + rank, "--restarts", "2"}));
-    ASSERT_TRUE(waits_for_checkpoint("killed-" + rank, 40)) << run.errors();
-    const pid_t victim = rank_of(run, rank);
+  for (const int rank : {0, 1, 2}) {
+    const std::string name = "killed-" + std::to_string(rank);
+    Background run(train(3, {"--name", name, "--restarts", "2"}));
+    ASSERT_TRUE(waits_for_checkpoint(name, 40)) << run.errors();
+    const pid_t victim = run.rank(rank);
     ASSERT_GT(victim, 0);
     kill(victim, SIGKILL);
     EXPECT_EQ(hash(run), wanted) << rank;

@@ -103,11 +103,8 @@ void load_weights(Model& model, const std::string& path, const std::vector<std::
 }
 
 void freeze(Model& model, const std::vector<std::string>& patterns) {
-  const auto parameters = parallel::parameters_of(model.module());
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : parameters) names.push_back(name);
-  check_patterns("model.frozen", patterns, names);
-  for (const auto& [name, tensor] : parameters) {
+  check_patterns("model.frozen", patterns, model.parameter_names);
+  for (const auto& [name, tensor] : parallel::parameters_of(model.module())) {
     if (parallel::fits_any(patterns, name)) tensor.requires_grad_(false);
   }
 }

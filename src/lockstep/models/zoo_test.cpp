@@ -44,6 +44,15 @@ const Case kCases[] = {
      "width = 32\nlayers = 2\nheads = 4\ntied = false\nsparse_embedding = true",
      {{12}, 50},
      2 * 50 * 32 + 12 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64},
+    // Attention and norms as ever, and 96 is the next multiple of 16 above two thirds of 4 * 32.
+    {"gpt",
+     "width = 32\nlayers = 2\nheads = 4\npositions = 'rotary'\nactivation = 'swiglu'",
+     {{12}, 50},
+     50 * 32 + 2 * (4 * 32 * 32 + 8 * 32 + 3 * 32 * 96 + 2 * 96 + 32) + 64},
+    {"gpt",
+     "width = 32\nlayers = 2\nheads = 4\nactivation = 'swiglu'\nhidden = 40\ntied = false",
+     {{12}, 50},
+     2 * 50 * 32 + 12 * 32 + 2 * (4 * 32 * 32 + 8 * 32 + 3 * 32 * 40 + 2 * 40 + 32) + 64},
 };
 
 std::unique_ptr<Model> make(const Case& one, std::uint64_t seed) {
@@ -188,6 +197,16 @@ TEST(Zoo, SaysWhatAModelCannotTake) {
   EXPECT_NE(message("resnet18", "width = 0", {{3, 32, 32}, 10}).find("model.width = 0"), std::string::npos);
   EXPECT_NE(message("gpt", "width = 30", {{8}, 10}).find("heads divide the width"), std::string::npos);
   EXPECT_NE(message("gpt", "sparse_embedding = true", {{8}, 10}).find("set model.tied = false"), std::string::npos);
+  EXPECT_NE(message("gpt", "positions = 'rotated'", {{8}, 10})
+                .find("model.positions = \"rotated\": it is \"learned\" or \"rotary\""),
+            std::string::npos);
+  EXPECT_NE(message("gpt", "activation = 'relu'", {{8}, 10})
+                .find("model.activation = \"relu\": it is \"gelu\" or \"swiglu\""),
+            std::string::npos);
+  EXPECT_NE(message("gpt", "width = 20\npositions = 'rotary'", {{8}, 10})
+                .find("width 20 of 4 heads leaves each 5, which is odd"),
+            std::string::npos);
+  EXPECT_EQ(message("gpt", "width = 20", {{8}, 10}), "") << "learned positions take any width";
   EXPECT_NE(message("lstm", "layers = 0", {{8}, 10}).find("layers 0"), std::string::npos);
   EXPECT_NE(message("mlp", "hidden = [0]", {{8}, 10}).find("from 1 on"), std::string::npos);
   EXPECT_NE(message("mlp", "dropout = 1.5", {{8}, 10}).find("dropout of 1.5"), std::string::npos);

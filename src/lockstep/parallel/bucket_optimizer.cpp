@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
@@ -38,19 +39,21 @@ void for_each_slice(const std::vector<comm::Slice>& slices, const at::Tensor& wh
 
 BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, const Parameters& parameters,
                                  const Buckets& buckets, const std::vector<ParameterGroup>& groups,
-                                 comm::Communicator& ranks, Of elements)
+                                 comm::Communicator& ranks, Of elements, Offload* offload)
     : optimizer_(std::move(optimizer)),
       buckets_(buckets),
       state_names_(optimizer_->states()),
       ranks_(ranks),
+      offload_(offload),
       sharded_(elements == Of::OwnRank && ranks.size() > 1) {
   for (const auto& bucket : buckets_.all()) {
     const std::int64_t count = bucket.weights.numel();
     owned_.push_back(elements == Of::OwnRank ? ranks.owned(count, bucket.weights.scalar_type())
                                              : std::vector<comm::Slice>{{0, count}});
     auto& states = states_.emplace_back();
+    const at::Device device = offload == nullptr ? at::kCPU : at::kMeta;
     for (std::size_t number = 0; number < state_names_.size(); ++number) {
-      states.push_back(at::zeros({elements_of(owned_.back())}, bucket.weights.options()));
+      states.push_back(at::zeros({elements_of(owned_.back())}, bucket.weights.options().device(device)));
     }
   }
   for (const auto& parameter : parameters) parameter_names_.push_back(parameter.name);
@@ -86,6 +89,7 @@ void BucketOptimizer::cut(const Parameters& parameters, const std::vector<Pace>&
     auto& stretches = stretches_.emplace_back();
     for (const std::size_t number : bucket.parameters) {
       const Place& place = buckets_.place(number);
+      if (place.count == 0) continue;  // another rank has all of it
       if (buckets_.sparse(number)) check_sparse(parameters[number], paces[number]);
       const bool same = optimizer_->elementwise() && !stretches.empty() && stretches.back().pace == paces[number];
       // Over the zeros between two parameters an optimiser may well walk.
@@ -115,6 +119,10 @@ void BucketOptimizer::check_sparse(const Parameter& parameter, const Pace& pace)
 
 void BucketOptimizer::step(double lr, double gradient_scale) {
   begin_step(lr);
+  if (offload_ != nullptr) {
+    step_offloaded(gradient_scale);
+    return;
+  }
   for (std::size_t bucket = 0; bucket < owned_.size(); ++bucket) {
     const at::Tensor &gradients = buckets_.all()[bucket].gradients, &rows = buckets_.all()[bucket].rows;
     if (rows.defined()) {
@@ -148,19 +156,38 @@ void BucketOptimizer::step_part(std::size_t bucket, std::int64_t first, std::int
     }
     state_origin += slice.count();
   }
-  const at::Tensor& weights = buckets_.all()[bucket].weights;
+  Elements elements{
+      first, count, element(buckets_.all()[bucket].weights, first), static_cast<const std::byte*>(gradients), {}};
+  std::transform(states_[bucket].begin(), states_[bucket].end(), elements.states.begin(),
+                 [&](const at::Tensor& state) { return element(state, state_origin + first); });
+  step_elements(bucket, elements, gradient_scale);
+}
+
+void BucketOptimizer::step_offloaded(double gradient_scale) {
+  offload_->update([&](const Offload::Piece& piece) {
+    const Bucket& bucket = buckets_.all()[piece.unit];
+    Elements elements{piece.first,
+                      piece.count,
+                      offload_->has_weights() ? piece.parts[Offload::kWeights] : element(bucket.weights, piece.first),
+                      element(bucket.gradients, piece.first),
+                      {}};
+    std::copy(piece.parts.begin() + offload_->state(0), piece.parts.end(), elements.states.begin());
+    step_elements(piece.unit, elements, gradient_scale);
+  });
+}
+
+void BucketOptimizer::step_elements(std::size_t bucket, const Elements& elements, double gradient_scale) const {
+  const at::ScalarType type = buckets_.all()[bucket].weights.scalar_type();
+  const auto size = static_cast<std::int64_t>(c10::elementSize(type));
   for (const auto& stretch : stretches_[bucket]) {
-    const std::int64_t from = std::max(first, stretch.first);
-    const std::int64_t to = std::min(first + count, stretch.first + stretch.count);
+    const std::int64_t from = std::max(elements.first, stretch.first);
+    const std::int64_t to = std::min(elements.first + elements.count, stretch.first + stretch.count);
     if (from >= to) continue;
-    ElementRun run{
-        weights.scalar_type(),
-        element(weights, from),
-        static_cast<const std::byte*>(gradients) + (from - first) * static_cast<std::int64_t>(weights.element_size()),
-        {},
-        to - from};
-    std::transform(states_[bucket].begin(), states_[bucket].end(), run.states.begin(),
-                   [&](const at::Tensor& state) { return element(state, state_origin + from); });
+    const std::int64_t skipped = (from - elements.first) * size;
+    ElementRun run{type, elements.weights + skipped, elements.gradients + skipped, {}, to - from};
+    for (std::size_t number = 0; number < state_names_.size(); ++number) {
+      run.states[number] = elements.states[number] + skipped;
+    }
     optimizer_->step(run, {steps_, lr_ * stretch.pace.lr_factor, stretch.pace.weight_decay, gradient_scale});
   }
 }
@@ -169,37 +196,100 @@ void BucketOptimizer::add_views(Parameters& views, std::size_t bucket, std::size
                                 const at::Tensor& whole) const {
   for (const std::size_t parameter : buckets_.all()[bucket].parameters) {
     const Place& place = buckets_.place(parameter);
+    if (place.count == 0) continue;
     views.push_back({state_names_[number] + "/" + parameter_names_[parameter],
                      whole.narrow(0, place.first, place.count).view(buckets_.weight(parameter).sizes())});
   }
+}
+
+std::int64_t BucketOptimizer::state_bytes() const noexcept {
+  std::int64_t bytes = 0;
+  for (const auto& states : states_) {
+    for (const auto& state : states) bytes += state.is_meta() ? 0 : static_cast<std::int64_t>(state.nbytes());
+  }
+  return bytes;
 }
 
 Parameters BucketOptimizer::states() const {
   Parameters views;
   for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) {
     for (std::size_t number = 0; number < state_names_.size(); ++number) {
-      at::Tensor whole = states_[bucket][number];
-      if (sharded_) {
-        whole = at::zeros_like(buckets_.all()[bucket].weights);
-        for_each_slice(owned_[bucket], whole, states_[bucket][number],
-                       [](at::Tensor part, const at::Tensor& state) { part.copy_(state); });
-        // Every element is zero on all ranks but one. As integers, the sum has its bits, minus zero's too.
-        ranks_
-            .all_reduce_(whole.view(whole.element_size() == 8 ? at::kLong : at::kInt), comm::ReduceOp::Sum,
-                         {.name = "optimizer"})
-            .wait();
-      }
-      add_views(views, bucket, number, whole);
+      sharded_ ? add_own(views, bucket, number) : add_views(views, bucket, number, states_[bucket][number]);
     }
   }
   return views;
 }
 
+void BucketOptimizer::add_own(Parameters& views, std::size_t bucket, std::size_t number) const {
+  for (const std::size_t parameter : buckets_.all()[bucket].parameters) {
+    const OwnRun run = own_run(parameter);
+    if (run.count == 0) continue;
+    views.push_back({state_names_[number] + "/" + parameter_names_[parameter],
+                     states_[bucket][number].narrow(0, run.of_state, run.count)});
+  }
+}
+
+BucketOptimizer::OwnRun BucketOptimizer::own_run(std::size_t parameter) const {
+  const Place& place = buckets_.place(parameter);
+  OwnRun run;
+  std::int64_t at = 0;  // where the slice begins in the state
+  for (const auto& slice : owned_[place.bucket]) {
+    const std::int64_t begin = std::max(place.first, slice.begin), end = std::min(place.first + place.count, slice.end);
+    if (begin < end) {
+      if (run.count == 0) run.of_state = at + begin - slice.begin;
+      run.windows.push_back({begin - place.first, end - begin});
+      run.count += end - begin;
+    }
+    at += slice.count();
+  }
+  return run;
+}
+
+std::map<std::string, ParameterPart> BucketOptimizer::own_parts() const {
+  std::map<std::string, ParameterPart> parts;
+  for (std::size_t parameter = 0; sharded_ && parameter < parameter_names_.size(); ++parameter) {
+    const ParameterPart whole(buckets_.weight(parameter).sizes().vec());
+    parts.emplace(parameter_names_[parameter], whole.within_all(own_run(parameter).windows));
+  }
+  return parts;
+}
+
+at::Tensor BucketOptimizer::state(const std::string& name) const {
+  for (std::size_t number = 0; number < state_names_.size(); ++number) {
+    for (std::size_t parameter = 0; parameter < parameter_names_.size(); ++parameter) {
+      if (name != state_names_[number] + "/" + parameter_names_[parameter]) continue;
+      const auto& [bucket, first, count, of_parameter] = buckets_.place(parameter);
+      return offload_->read(bucket, offload_->state(number), first, count);
+    }
+  }
+  fail(Fault::Internal, fmt::format("there is no state '{}'", name));
+}
+
+void BucketOptimizer::load_offloaded(const std::function<void(const Parameters&)>& load) {
+  for (std::size_t parameter = 0; parameter < parameter_names_.size(); ++parameter) {
+    const auto& [bucket, first, count, of_parameter] = buckets_.place(parameter);
+    for (std::size_t number = 0; number < state_names_.size() && count > 0; ++number) {
+      const at::Tensor values = at::empty({count}, buckets_.all()[bucket].weights.scalar_type());
+      load({{state_names_[number] + "/" + parameter_names_[parameter], values}});
+      offload_->write(bucket, offload_->state(number), first, values);
+    }
+  }
+}
+
 void BucketOptimizer::load_states(const std::function<void(const Parameters&)>& load) {
+  if (offload_ != nullptr) {
+    load_offloaded(load);
+    return;
+  }
   for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) {
     for (std::size_t number = 0; number < state_names_.size(); ++number) {
-      const at::Tensor whole = at::zeros_like(buckets_.all()[bucket].weights);
       Parameters views;
+      if (buckets_.shared_out()) {
+        add_views(views, bucket, number, states_[bucket][number]);
+        load(views);
+        continue;
+      }
+      const at::Tensor whole = at::zeros_like(buckets_.all()[bucket].weights);
       add_views(views, bucket, number, whole);
       if (ranks_.rank() == 0) load(views);
       ranks_.broadcast_(whole, 0, {.name = "optimizer"}).wait();

@@ -1,5 +1,7 @@
 #include "lockstep/parallel/buckets.h"
 
+#include <utility>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
@@ -45,6 +47,18 @@ Buckets::Buckets(const Parameters& parameters, const std::vector<std::size_t>& o
     if (first.is_cpu()) continue;
     buckets_[number].device_weights = at::zeros({elements[number]}, first.options().requires_grad(false));
     buckets_[number].device_gradients = at::zeros({of_gradients}, first.options().requires_grad(false));
+  }
+}
+
+Buckets::Buckets(const Parameters& parameters, const std::vector<Unit>& units, std::vector<Bucket> shards, int rank,
+                 int ranks)
+    : buckets_(std::move(shards)), places_(parameters.size()), shapes_(parameters.size()), shared_out_(ranks > 1) {
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    for (const auto& [number, first, window] : slices_of(units[unit], parameters, rank, ranks)) {
+      buckets_[unit].parameters.push_back(number);
+      places_[number] = {unit, first, window.count, window.first};
+      shapes_[number] = {window.count};
+    }
   }
 }
 

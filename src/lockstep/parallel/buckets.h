@@ -4,7 +4,8 @@
 // the same places, their gradients: a collective or an optimiser walks through a bucket
 // without knowing where one parameter ends and the next begins. Parameters become views
 // of it, so the model goes on as before. Of a model on a GPU they are views of a copy there:
-// gradients come from it and new weights go to it when asked for.
+// gradients come from it and new weights go to it when asked for. Where ranks share parameters
+// out, a bucket is a rank's shard of a unit, and holds slices of parameters.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/parameter.h"
+#include "lockstep/parallel/units.h"
 
 namespace lockstep::parallel {
 
@@ -23,15 +25,17 @@ struct BucketSizes {
   std::int64_t bytes = std::int64_t{25} << 20;
 };
 
-/// Where a parameter lies.
+/// Where a parameter lies, or a slice of it.
 struct Place {
   std::size_t bucket = 0;
   std::int64_t first = 0;  // element in the bucket
   std::int64_t count = 0;
+  std::int64_t of_parameter = 0;  // its element that is the first here
 };
 
 struct Bucket {
-  at::Tensor weights;                   // [elements]; between parameters there may be zeros that nobody reads
+  // [elements]; between parameters there may be zeros that nobody reads. Of device meta: they lie in an Offload.
+  at::Tensor weights;
   at::Tensor gradients;                 // the same elements
   std::vector<std::size_t> parameters;  // in their order in it
   // Of a sparse parameter, which is alone in its bucket: the rows that there are gradients of, ascending; gradients are
@@ -50,12 +54,17 @@ class Buckets {
   Buckets(const Parameters& parameters, const std::vector<std::size_t>& order, BucketSizes sizes,
           comm::Communicator& group, const std::set<std::string>& sparse = {});
 
+  /// Shards of units, one bucket each, whose memory the caller has: `shards` are [unit.elements / ranks].
+  Buckets(const Parameters& parameters, const std::vector<Unit>& units, std::vector<Bucket> shards, int rank, int ranks);
+
   const std::vector<Bucket>& all() const noexcept { return buckets_; }
   const Place& place(std::size_t parameter) const noexcept { return places_[parameter]; }
-  /// Shaped as the parameter, where the model computes.
+  /// Shaped as the parameter, where the model computes; of a slice [count].
   at::Tensor weight(std::size_t parameter) const;
   at::Tensor gradient(std::size_t parameter) const;
   bool sparse(std::size_t parameter) const noexcept { return buckets_[places_[parameter].bucket].rows.defined(); }
+  /// Whether they are shards: each rank has its own.
+  bool shared_out() const noexcept { return shared_out_; }
   // Between a bucket and its copy on a device, if there is one.
   void gradients_to_host(std::size_t bucket) const;
   void gradients_to_device(std::size_t bucket) const;
@@ -70,6 +79,7 @@ class Buckets {
   std::vector<Bucket> buckets_;
   std::vector<Place> places_;
   std::vector<std::vector<std::int64_t>> shapes_;
+  bool shared_out_ = false;
 };
 
 }  // namespace lockstep::parallel

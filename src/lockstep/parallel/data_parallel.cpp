@@ -1,9 +1,9 @@
 #include "lockstep/parallel/data_parallel.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -13,24 +13,14 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/core/error.h"
-#include "lockstep/core/hash.h"
 #include "lockstep/parallel/gradient_sink.h"
 #include "lockstep/parallel/sparse_rows.h"
 #include "lockstep/parallel/tree_sum.h"
+#include "lockstep/parallel/weights_agree.h"
 #include "lockstep/profile/span.h"
 
 namespace lockstep::parallel {
 namespace {
-
-Parameters trained(const Parameters& all) {
-  Parameters result;
-  for (const auto& parameter : all) {
-    if (parameter.tensor.requires_grad()) result.push_back(parameter);
-  }
-  if (result.empty())
-    fail(Fault::Usage, "the model has no parameter that requires a gradient: there is nothing to train");
-  return result;
-}
 
 /// Backward reaches the last layers first.
 std::vector<std::size_t> backwards(std::size_t count) {
@@ -148,6 +138,25 @@ class DataParallel::Engine {
     return true;
   }
 
+  Parameters held() {
+    const at::NoGradGuard no_gradients;
+    Parameters gradients;
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (!is_held(number)) continue;
+      at::Tensor& gradient = parameters_[number].tensor.mutable_grad();
+      if (!gradient.defined()) gradient = buckets_.gradient(number).zero_();
+      gradients.push_back({parameters_[number].name, gradient});
+    }
+    return gradients;
+  }
+
+  void release() {
+    const at::NoGradGuard no_gradients;
+    for (std::size_t number = 0; number < parameters_.size(); ++number) {
+      if (is_held(number)) count(number);
+    }
+  }
+
   bool begun() const noexcept { return !arrivals_.empty(); }
   void update_with(BucketUpdate update) { update_->replace(std::move(update)); }
   void forget() {
@@ -171,35 +180,9 @@ class DataParallel::Engine {
   }
 
   void check_equal() const {
-    Hasher hasher;
-    for (const auto& bucket : buckets_.all()) hasher.update(bucket.weights.const_data_ptr(), bucket.weights.nbytes());
-    const auto hashes = group_.gather_bytes(hasher.hex());
-    std::map<std::string, std::vector<int>> ranks_of;  // by hash
-    for (int rank = 0; rank < group_.size(); ++rank) {
-      ranks_of[hashes[static_cast<std::size_t>(rank)]].push_back(group_.world_rank(rank));
-    }
-    if (ranks_of.size() == 1) return;
-    std::vector<std::vector<int>> sides;
-    for (auto& [hash, ranks] : ranks_of) sides.push_back(std::move(ranks));
-    // The largest first; of equal ones that of the lowest rank.
-    std::sort(sides.begin(), sides.end(), [](const auto& one, const auto& other) {
-      return one.size() != other.size() ? one.size() > other.size() : one < other;
-    });
-    const std::size_t most = sides.front().size();
-    const char* remedy = "model, memory or program differs; go on from the last checkpoint";
-    if (2 * most <= hashes.size()) {
-      fail(Fault::Comm,
-           fmt::format("the weights of ranks {} differ, and no side has most of the ranks, so that which is "
-                       "right is not known: a {}",
-                       fmt::join(sides, " and "), remedy));
-    }
-    std::vector<int> drifted;
-    for (std::size_t side = 1; side < sides.size(); ++side) {
-      drifted.insert(drifted.end(), sides[side].begin(), sides[side].end());
-    }
-    std::sort(drifted.begin(), drifted.end());
-    fail(Fault::Comm, fmt::format("the weights of rank {} are not those of the other {} ranks: its {}",
-                                  fmt::join(drifted, ", "), most, remedy));
+    std::vector<at::Tensor> weights;
+    for (const auto& bucket : buckets_.all()) weights.push_back(bucket.weights);
+    check_weights_agree(weights, group_);
   }
 
   const Buckets& buckets() const noexcept { return buckets_; }
@@ -292,20 +275,19 @@ class DataParallel::Engine {
                                      "gradient, which is dense: make the embedding a dense one",
                                      name));
     }
-    const at::Tensor target = buckets_.gradient(number);
-    if (gradient.is_sparse()) gradient = gradient.to_dense();
-    if (gradient.const_data_ptr() == target.const_data_ptr()) return;
-    target.copy_(gradient);
-    gradient = target;
+    move_gradient(parameter, buckets_.gradient(number));
   }
 
   /// On the thread of backward.
   void arrive(std::size_t number) {
     const at::NoGradGuard no_gradients;
     take(number);
+    if (last_ && last_shard_ && !is_held(number)) count(number);
+  }
+
+  void count(std::size_t number) {
     // Backward on a GPU has threads of its own.
     const std::lock_guard lock(mutex_);
-    if (!last_ || !last_shard_) return;
     // A layer that is used several times may bring its gradient in as many parts.
     const int arrivals = ++arrivals_of_[number];
     if (arrivals == 1) arrivals_.push_back(number);
@@ -344,6 +326,9 @@ class DataParallel::Engine {
     }
     ++started_;
   }
+
+  /// Somebody else completes its gradient.
+  bool is_held(std::size_t number) const { return options_.held.contains(parameters_[number].name); }
 
   /// A rank alone sends nothing, so nothing is lost.
   bool wired() const noexcept { return options_.wire && group_.size() > 1; }
@@ -423,12 +408,27 @@ void DataParallel::begin_shard(int number, int count) { engine_->begin_shard(num
 bool DataParallel::lay_out() { return engine_->lay_out(); }
 void DataParallel::update_with(BucketUpdate update) { engine_->update_with(std::move(update)); }
 void DataParallel::finish() { engine_->finish(); }
+Parameters DataParallel::held() { return engine_->held(); }
+void DataParallel::release() { engine_->release(); }
 bool DataParallel::begun() const noexcept { return engine_->begun(); }
 void DataParallel::forget() { engine_->forget(); }
 void DataParallel::drop_gradients() { engine_->drop_gradients(); }
 void DataParallel::average_weights(double share) { engine_->average_weights(share); }
 const Buckets& DataParallel::buckets() const noexcept { return engine_->buckets(); }
 const Parameters& DataParallel::parameters() const noexcept { return engine_->parameters(); }
+Parameters DataParallel::gradients() const {
+  Parameters all;
+  for (const auto& [name, tensor] : engine_->parameters()) all.push_back({name, tensor.grad()});
+  return all;
+}
+MemoryUse DataParallel::memory() const {
+  MemoryUse use;
+  for (const auto& bucket : engine_->buckets().all()) {
+    use.weights += static_cast<std::int64_t>(bucket.weights.nbytes());
+    use.gradients += static_cast<std::int64_t>(bucket.gradients.nbytes());
+  }
+  return use;
+}
 std::vector<std::string> DataParallel::unused() const { return engine_->unused(); }
 void DataParallel::check_equal() const { engine_->check_equal(); }
 

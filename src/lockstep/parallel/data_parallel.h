@@ -24,6 +24,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/buckets.h"
+#include "lockstep/parallel/gradient_engine.h"
 #include "lockstep/parallel/parameter.h"
 #include "lockstep/parallel/wire.h"
 
@@ -39,52 +40,48 @@ struct DataParallelOptions {
   std::shared_ptr<Wire> wire = nullptr;
   /// Gradients stay those of their rank, each of which steps on its own until average_weights().
   bool local = false;
+  /// See GradientEngine::held().
+  std::set<std::string> held = {};
 };
 
 /// Makes new weights of a bucket's elements [first, first + count) of their summed gradients.
 using BucketUpdate =
     std::function<void(std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients)>;
 
-class DataParallel {
+class DataParallel final : public GradientEngine {
  public:
   /// Takes over the parameters that require a gradient; all weights become those of rank 0.
   DataParallel(const Parameters& parameters, comm::Communicator& group, DataParallelOptions options = {});
-  ~DataParallel();
+  ~DataParallel() override;
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// Whether the next backward is the last before finish(). Without it gradients are only added up on this rank.
-  void reduce_in_backward(bool last) noexcept;
   /// Virtual shards, for sums whose bits do not depend on the number of ranks: what follows is backward of shard
   /// `number` of the `count` that this rank holds, a power of two. From 0 on; gradients begin anew with each.
   void begin_shard(int number, int count);
-  /// Once, after backward of the first step, the buckets are laid out anew: true then. State that lies beside
-  /// them is made after it.
-  bool lay_out();
-  /// Returns once all gradients are those of all ranks. Lays out first, if that is still to be done.
-  void finish();
   /// From now on the owner of elements (see Communicator::owned, per bucket) makes new weights of their gradients,
   /// which every rank then has: weights change during backward, once no rank needs the old ones any more, and
   /// gradients stay those of this rank. `update` is called on any thread, one call at a time. None: as before.
   void update_with(BucketUpdate update);
-  /// Whether backward has brought gradients since the last finish().
-  bool begun() const noexcept;
   /// Of the wire, see there.
   void forget();
-  /// Before the next step: what follows replaces the gradients instead of adding to them.
-  void drop_gradients();
-
   /// Weights become the mean over ranks, in which this one's count by `share`; all shares add up to 1. A collective.
   void average_weights(double share);
 
-  const Buckets& buckets() const noexcept;
-  /// Those that are trained, in the model's order.
-  const Parameters& parameters() const noexcept;
-  /// Names of parameters that backward reached on no rank in the first step.
-  std::vector<std::string> unused() const;
-
-  /// Fault::Comm naming the ranks whose weights are not those of most. A collective.
-  void check_equal() const;
+  void reduce_in_backward(bool last) noexcept override;
+  bool lay_out() override;
+  void finish() override;
+  void weights_changed() override {}
+  void drop_gradients() override;
+  bool begun() const noexcept override;
+  Parameters held() override;
+  void release() override;
+  const Buckets& buckets() const noexcept override;
+  const Parameters& parameters() const noexcept override;
+  Parameters gradients() const override;
+  MemoryUse memory() const override;
+  std::vector<std::string> unused() const override;
+  void check_equal() const override;
 
  private:
   class Engine;

@@ -26,4 +26,7 @@ void set_gradient_sink(const at::Tensor& parameter, std::unique_ptr<GradientSink
 /// nullptr: none.
 GradientSink* gradient_sink(const at::Tensor& parameter);
 
+/// parameter.grad(), which may be sparse, becomes `target`, dense.
+void move_gradient(const at::Tensor& parameter, const at::Tensor& target);
+
 }  // namespace lockstep::parallel

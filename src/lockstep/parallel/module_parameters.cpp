@@ -3,6 +3,8 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
 
+#include "lockstep/parallel/layers/embedding.h"
+
 namespace lockstep::parallel {
 namespace {
 
@@ -17,6 +19,7 @@ Parameters by_name(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
 at::Tensor sparse_weight(const torch::nn::Module& module) {
   if (const auto* one = module.as<torch::nn::EmbeddingImpl>())
     return one->options.sparse() ? one->weight : at::Tensor();
+  if (const auto* ours = module.as<EmbeddingImpl>()) return ours->is_sparse() ? ours->weight : at::Tensor();
   if (const auto* bag = module.as<torch::nn::EmbeddingBagImpl>())
     return bag->options.sparse() ? bag->weight : at::Tensor();
   return {};

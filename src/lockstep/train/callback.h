@@ -44,6 +44,8 @@ class Callback : public Observer {
 
   /// Once the model has its first weights, or those of a checkpoint; before the state is set.
   virtual void attach(torch::nn::Module& /*model*/) {}
+  /// Whether it keeps copies of the weights that it is attached to.
+  virtual bool keeps_weights() const { return false; }
   /// Whether judge() may object: then the optimiser waits for all gradients.
   virtual bool judges() const { return false; }
   /// Whether judge() wants the norm of the gradients, which takes a pass over them.

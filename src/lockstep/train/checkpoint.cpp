@@ -13,7 +13,7 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/data/file_bytes.h"
-#include "lockstep/data/safetensors.h"
+#include "lockstep/data/streamed_safetensors.h"
 
 namespace lockstep::train {
 namespace {
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr const char kManifest[] = "manifest.json";
 constexpr const char kUnfinished[] = ".new";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 std::string hash_of_file(const std::string& path) {
   constexpr std::uint64_t kPiece = 16 << 20;
@@ -68,8 +68,8 @@ nlohmann::json read_manifest(const std::string& path) {
       fail(Fault::Usage, fmt::format("{} is of another version of Lockstep ({}): go on with that one", path,
                                      json.at("version").dump()));
     }
-    if (hash_of_json(json.at("facts")) != json.at("hash").get<std::string>()) {
-      fail(Fault::Data, fmt::format("{} is not as it was written: its facts have changed", path));
+    if (hash_of_json({json.at("facts"), json.at("parts")}) != json.at("hash").get<std::string>()) {
+      fail(Fault::Data, fmt::format("{} is not as it was written: what it says has changed", path));
     }
     return json;
   } catch (const nlohmann::json::exception& error) {
@@ -84,19 +84,25 @@ CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {}
 std::string CheckpointFolder::folder(std::int64_t step) const { return fmt::format("{}/{:010}", path_, step); }
 std::string CheckpointFolder::unfinished(std::int64_t step) const { return folder(step) + kUnfinished; }
 
-nlohmann::json CheckpointFolder::write_part(std::int64_t step, int writer, const parallel::Parameters& tensors) const {
+nlohmann::json CheckpointFolder::write_part(std::int64_t step, int writer, const parallel::Parameters& tensors,
+                                            const TensorParts& parts, const TensorValues& values_of) const {
   const std::string name = fmt::format("part-{:05}.safetensors", writer), path = unfinished(step) + "/" + name;
   std::error_code failed;
   fs::create_directories(unfinished(step), failed);
   if (failed) fail_to_write(unfinished(step), failed.value());
-  const auto [bytes, hash] = data::write_safetensors(path, tensors, {}, /*durable=*/true);
-  return {{"file", name}, {"bytes", bytes}, {"hash", hash}};
+  const auto [bytes, hash] = data::stream_safetensors(path, tensors, values_of, {}, /*durable=*/true);
+  nlohmann::json entry = {{"file", name}, {"bytes", bytes}, {"hash", hash}};
+  if (auto noted = noted_parts(tensors, parts); !noted.empty()) entry["parts"] = std::move(noted);
+  return entry;
 }
 
 void CheckpointFolder::complete(std::int64_t step, const nlohmann::json& facts,
                                 const std::vector<nlohmann::json>& parts) const {
-  const nlohmann::json manifest = {
-      {"version", kVersion}, {"step", step}, {"facts", facts}, {"hash", hash_of_json(facts)}, {"parts", parts}};
+  const nlohmann::json manifest = {{"version", kVersion},
+                                   {"step", step},
+                                   {"facts", facts},
+                                   {"parts", parts},
+                                   {"hash", hash_of_json({facts, parts})}};
   WholeFile file(unfinished(step) + "/" + kManifest);
   file.write(manifest.dump(2) + "\n");
   file.commit(WholeFile::Durable::Yes);
@@ -142,9 +148,18 @@ nlohmann::json CheckpointFolder::facts(std::int64_t step) const {
   return read_manifest(folder(step) + "/" + kManifest).at("facts");
 }
 
-Checkpoint CheckpointFolder::read(std::int64_t step) const {
+SavedCheckpoint CheckpointFolder::open(std::int64_t step) const {
   const nlohmann::json manifest = read_manifest(folder(step) + "/" + kManifest);
-  Checkpoint checkpoint{step, manifest.at("facts"), {}};
+  SavedCheckpoint checkpoint{step, manifest.at("facts"), {}};
+  for (const auto& part : manifest.at("parts")) {
+    checkpoint.tensors.add(folder(step) + "/" + part.at("file").get<std::string>(),
+                           part.value("parts", nlohmann::json::object()));
+  }
+  return checkpoint;
+}
+
+SavedCheckpoint CheckpointFolder::read(std::int64_t step) const {
+  const nlohmann::json manifest = read_manifest(folder(step) + "/" + kManifest);
   for (const auto& part : manifest.at("parts")) {
     const std::string path = folder(step) + "/" + part.at("file").get<std::string>();
     std::error_code missing;
@@ -157,13 +172,11 @@ Checkpoint CheckpointFolder::read(std::int64_t step) const {
       fail(Fault::Data, fmt::format("{} is not as it was written: {}", path,
                                     missing ? missing.message() : "its bytes have changed"));
     }
-    const data::Safetensors file(path);
-    for (const auto& name : file.names()) checkpoint.tensors.push_back({name, file.read(name)});
   }
-  return checkpoint;
+  return open(step);
 }
 
-std::optional<Checkpoint> CheckpointFolder::newest() const {
+std::optional<SavedCheckpoint> CheckpointFolder::newest() const {
   auto all = steps();
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     try {

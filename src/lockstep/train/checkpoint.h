@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,22 +16,39 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/parallel/parameter.h"
+#include "lockstep/train/saved_tensors.h"
 
 namespace lockstep::train {
+
+/// Reads a tensor that does not lie in memory, as it is now.
+using TensorReader = std::function<at::Tensor()>;
+using TensorReaders = std::map<std::string, TensorReader>;
+using TensorValues = std::function<at::Tensor(const parallel::Parameter&)>;
 
 /// Of one step; `facts` are what the run must know beside its tensors.
 struct Checkpoint {
   std::int64_t step = 0;
   nlohmann::json facts;
-  parallel::Parameters tensors;
+  parallel::Parameters tensors;    // that this rank and its replicas have
+  parallel::Parameters own = {};   // that this rank alone has
+  TensorParts parts = {};          // which part of them it has
+  TensorReaders readers = {};      // of those that are of device meta
+};
+
+struct SavedCheckpoint {
+  std::int64_t step = 0;
+  nlohmann::json facts;
+  SavedTensors tensors;
 };
 
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::string path);
 
-  /// One writer's file, on the disk when it returns; gives what the manifest says of it. Any thread.
-  nlohmann::json write_part(std::int64_t step, int writer, const parallel::Parameters& tensors) const;
+  /// One writer's file, on the disk when it returns; gives what the manifest says of it. `values_of` is asked for one
+  /// tensor after another, and those before it are written then. Any thread.
+  nlohmann::json write_part(std::int64_t step, int writer, const parallel::Parameters& tensors,
+                            const TensorParts& parts, const TensorValues& values_of) const;
   /// Once all parts are there, by one rank: from then on the checkpoint exists.
   void complete(std::int64_t step, const nlohmann::json& facts, const std::vector<nlohmann::json>& parts) const;
   /// Parts of a checkpoint that will not be completed; all of them if no step is named.
@@ -41,10 +60,12 @@ class CheckpointFolder {
   /// Without looking at its tensors. Fault::Data naming the manifest if it is none.
   nlohmann::json facts(std::int64_t step) const;
   /// Fault::Data naming the file if it is not whole.
-  Checkpoint read(std::int64_t step) const;
+  SavedCheckpoint read(std::int64_t step) const;
+  /// The same of one that somebody has looked through.
+  SavedCheckpoint open(std::int64_t step) const;
   /// The newest that is whole; what is spoilt is passed over with a warning that names it. What cannot be read now
   /// may be whole: Fault::Io, or Fault::Usage if it is of another version.
-  std::optional<Checkpoint> newest() const;
+  std::optional<SavedCheckpoint> newest() const;
 
  private:
   std::string folder(std::int64_t step) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@
 namespace lockstep::train {
 namespace {
 
-/// A rank's share: whole tensors, nearly equal in bytes, copied so that the run may go on.
+/// A rank's share: whole tensors, nearly equal in bytes.
 parallel::Parameters share_of(const parallel::Parameters& all, const comm::Communicator& group) {
   std::size_t total = 0, before = 0;
   for (const auto& parameter : all) total += parameter.tensor.nbytes();
@@ -24,16 +25,57 @@ parallel::Parameters share_of(const parallel::Parameters& all, const comm::Commu
     const auto writer =
         static_cast<int>(middle * static_cast<std::size_t>(group.size()) / std::max<std::size_t>(total, 1));
     before += tensor.nbytes();
-    if (std::min(writer, group.size() - 1) == group.rank())
-      mine.push_back({name, tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true)});
+    if (std::min(writer, group.size() - 1) != group.rank()) continue;
+    mine.push_back({name, tensor});
   }
   return mine;
 }
 
+/// What a rank writes: behind the tensors themselves copies of those that fit into the staging memory.
+struct Staged {
+  parallel::Parameters tensors;
+  std::size_t uncopied = 0;  // the first ones
+  std::int64_t bytes = 0;    // of the copies
+};
+
+Staged staged(const parallel::Parameters& mine, std::int64_t most_bytes) {
+  Staged result;
+  parallel::Parameters copies;
+  for (const auto& [name, tensor] : mine) {
+    const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+    if (tensor.is_meta() || result.bytes + bytes > most_bytes) {
+      result.tensors.push_back({name, tensor});
+      continue;
+    }
+    copies.push_back({name, tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true)});
+    result.bytes += bytes;
+  }
+  result.uncopied = result.tensors.size();
+  result.tensors.insert(result.tensors.end(), copies.begin(), copies.end());
+  return result;
+}
+
+/// Says once, at its end at the latest, that what the run goes on to change is read.
+class Reading {
+ public:
+  explicit Reading(std::promise<void> done) : done_(std::move(done)) {}
+  ~Reading() { end(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  void end() {
+    if (!std::exchange(ended_, true)) done_.set_value();
+  }
+
+ private:
+  std::promise<void> done_;
+  bool ended_ = false;
+};
+
 }  // namespace
 
-CheckpointSaver::CheckpointSaver(const CheckpointSettings& settings, comm::Communicator& group)
-    : settings_(settings), group_(group), folder_(settings.folder), best_(settings.best_by) {
+CheckpointSaver::CheckpointSaver(const CheckpointSettings& settings, comm::Communicator& group,
+                                 const comm::Communicator& replicas)
+    : settings_(settings), group_(group), replicas_(replicas), folder_(settings.folder), best_(settings.best_by) {
   if (!settings.folder.empty() && group.rank() == 0) folder_.drop_unfinished();
 }
 
@@ -59,17 +101,34 @@ void CheckpointSaver::recall(const std::vector<Evaluation>& evaluations) {
 
 void CheckpointSaver::begin(const Checkpoint& now) {
   if (under_way()) (void)finish();
-  const profile::Span span("copy for a checkpoint");
   step_ = now.step;
   facts_ = now.facts;
-  writing_ = std::async(std::launch::async, [this, step = now.step, mine = share_of(now.tensors, group_)] {
+  parallel::Parameters mine = share_of(now.tensors, replicas_);
+  mine.insert(mine.end(), now.own.begin(), now.own.end());
+  Staged all = [&] {
+    const profile::Span span("copy for a checkpoint");
+    return staged(mine, settings_.staging_bytes);
+  }();
+  staged_bytes_ = std::max(staged_bytes_, all.bytes);
+  const profile::Span span("write what is not copied");
+  std::promise<void> read;
+  const auto all_read = read.get_future();
+  writing_ = std::async(std::launch::async, [this, step = now.step, all = std::move(all), parts = now.parts,
+                                             readers = now.readers, read = std::move(read)]() mutable {
+    Reading reading(std::move(read));
+    std::size_t asked_for = 0;
+    const auto values_of = [&](const parallel::Parameter& one) {
+      if (asked_for++ == all.uncopied) reading.end();
+      return one.tensor.is_meta() ? readers.at(one.name)() : one.tensor;
+    };
     try {
-      return folder_.write_part(step, group_.rank(), mine).dump();
+      return folder_.write_part(step, group_.rank(), all.tensors, parts, values_of).dump();
     } catch (...) {
       log().warn("the checkpoint of step {} is not written: {}", step, current_error().what());
       return std::string();
     }
   });
+  all_read.wait();
 }
 
 bool CheckpointSaver::written() const {

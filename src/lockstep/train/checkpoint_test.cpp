@@ -13,6 +13,10 @@
 #include <tuple>
 #include <vector>
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -20,6 +24,8 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/testing.h"
+#include "lockstep/parallel/allocation_meter.h"
+#include "lockstep/train/checkpoint_saver.h"
 #include "lockstep/train/result_so_far.h"
 #include "lockstep/train/stop_request.h"
 #include "lockstep/train/testing.h"
@@ -81,6 +87,79 @@ TEST_F(Checkpoints, AreTheSameForAFusedStep) {
     fs::remove_all(folder_.path() + "/0000000012");
     const auto resumed = train(2, {fused_first ? "fuse_step=false" : "fuse_step=true"}, settings(true));
     EXPECT_EQ(resumed.hash, whole.hash) << fused_first;
+  }
+}
+
+// Where each rank remembers its own elements, no rank ever has, or writes, those of others.
+TEST_F(Checkpoints, OfAFusedStepHoldWhatEachRankOwns) {
+  train(3, {"fuse_step=true"}, settings(false, 12));
+  std::int64_t parts = 0;
+  const auto manifest = nlohmann::json::parse(read_whole(folder_.path() + "/0000000012/manifest.json"));
+  for (const auto& part : manifest.at("parts")) {
+    const auto of_file = part.value("parts", nlohmann::json::object());
+    for (const auto& [name, noted] : of_file.items()) {
+      EXPECT_TRUE(name.starts_with("optimizer/") && noted.contains("first")) << name;
+      ++parts;
+    }
+  }
+  EXPECT_GE(parts, 6);  // two states on each rank
+}
+
+TEST_F(Checkpoints, HoldPartsOfSeveralWindows) {
+  const CheckpointFolder folder(folder_.path());
+  const at::Tensor whole = at::arange(12, at::kFloat).view({3, 4});
+  const parallel::ParameterPart all({3, 4});
+  std::vector<nlohmann::json> entries;
+  for (const auto& [writer, windows] : {std::pair(0, std::vector<parallel::Window>{{0, 3}, {6, 2}}),
+                                        std::pair(1, std::vector<parallel::Window>{{3, 3}, {8, 4}})}) {
+    const auto part = all.within_all(windows);
+    at::Tensor mine = at::empty(part.shape(), at::kFloat);
+    for (const auto& run : part.runs()) {
+      mine.narrow(0, run.of_part, run.count).copy_(whole.view(-1).narrow(0, run.of_whole, run.count));
+    }
+    entries.push_back(folder.write_part(1, writer, {{"exp_avg/w", mine}}, {{"exp_avg/w", part}},
+                                        [](const parallel::Parameter& one) { return one.tensor; }));
+  }
+  folder.complete(1, {}, entries);
+  EXPECT_TRUE(at::equal(folder.read(1).tensors.read("exp_avg/w"), whole));
+}
+
+TEST_F(Checkpoints, TakeNoMoreMemoryThanTheyMay) {
+  const auto whole = train(2, {});
+  for (const std::int64_t bytes : {0, 150, 1 << 20}) {
+    fs::remove_all(folder_.path());
+    auto bounded = settings(false, 3);
+    bounded.staging_bytes = bytes;
+    bounded.keep_last = 4;
+    const auto result = train(2, {}, bounded).result;
+    const std::int64_t staged = result.memory.use.buffers - whole.result.memory.use.buffers;
+    EXPECT_LE(staged, bytes);
+    EXPECT_EQ(staged > 0, bytes > 0);
+    fs::remove_all(folder_.path() + "/0000000012");
+    EXPECT_EQ(train(3, {}, settings(true)).hash, whole.hash) << bytes;
+  }
+  auto wrong = settings(false);
+  wrong.staging_bytes = -1;
+  EXPECT_SAYS(message_of([&] { train(1, {}, wrong); }), "checkpoints.staging_bytes = -1");
+}
+
+TEST_F(Checkpoints, AreOfWhatWasThereWhenTheyBegan) {
+  const std::int64_t large = 1 << 20;
+  comm::testing::on_ranks({2}, [&](comm::Communicator& group) {
+    auto settings = this->settings(false);
+    settings.staging_bytes = 1 << 10;
+    CheckpointSaver saver(settings, group, group);
+    group.barrier();  // rank 0 clears the folder first
+    const at::Tensor small = at::ones({10}), first = at::ones({large}), second = at::ones({large});
+    parallel::AllocationMeter meter;
+    saver.begin({1, {}, {{"first", first}, {"small", small}, {"second", second}}, {}, {}, {}});
+    EXPECT_LT(meter.peak_bytes(), large);
+    for (at::Tensor tensor : {small, first, second}) tensor.zero_();
+    EXPECT_TRUE(saver.finish());
+  });
+  const auto tensors = CheckpointFolder(folder_.path()).newest()->tensors;
+  for (const auto& name : {"small", "first", "second"}) {
+    EXPECT_EQ(tensors.read(name).min().item<double>(), 1) << name;
   }
 }
 

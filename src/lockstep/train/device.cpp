@@ -60,6 +60,14 @@ void move_(torch::nn::Module& model, c10::Device device) {
   if (!device.is_cpu()) model.to(device);
 }
 
+void move_untrained_(torch::nn::Module& model, c10::Device device) {
+  if (device.is_cpu()) return;
+  for (const auto& parameter : model.parameters()) {
+    if (!parameter.requires_grad()) parameter.set_data(parameter.to(device));
+  }
+  for (const auto& buffer : model.buffers()) buffer.set_data(buffer.to(device));
+}
+
 void move_(data::Batch& batch, c10::Device device) {
   if (device.is_cpu()) return;
   for (auto& tensor : batch.tensors) {

@@ -25,6 +25,8 @@ c10::Device device_named(const std::string& name, int turn);
 c10::Device device_of(const std::string& name, comm::Communicator& group);
 
 void move_(torch::nn::Module& model, c10::Device device);
+/// All but the weights that are trained.
+void move_untrained_(torch::nn::Module& model, c10::Device device);
 void move_(data::Batch& batch, c10::Device device);
 
 }  // namespace lockstep::train

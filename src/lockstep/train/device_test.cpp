@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/empty.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
@@ -91,6 +93,20 @@ class OnAGpu : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Models, OnAGpu, ::testing::ValuesIn(kCases),
                          [](const auto& one) { return std::string(one.param.model); });
 
+/// Of a run with these settings, once on each.
+void expect_the_same_on_both(int ranks, const std::vector<std::string>& settings, const std::string& recipe) {
+  std::vector<std::string> on_gpu = settings;
+  on_gpu.push_back("device=cuda");
+  const auto wanted = train(ranks, settings, {}, recipe);
+  const auto actual = train(ranks, on_gpu, {}, recipe);
+  EXPECT_NEAR(actual.result.loss, wanted.result.loss, 1e-9 * std::abs(wanted.result.loss));
+  ASSERT_EQ(actual.result.evaluations.size(), wanted.result.evaluations.size());
+  for (std::size_t i = 0; i < wanted.result.evaluations.size(); ++i) {
+    const double loss = wanted.result.evaluations[i].figures[0].second;
+    EXPECT_NEAR(actual.result.evaluations[i].figures[0].second, loss, 1e-8 * std::abs(loss));
+  }
+}
+
 TEST_P(OnAGpu, TrainsAsOnTheCpu) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   for (const int ranks : {1, 2}) {
@@ -99,21 +115,65 @@ TEST_P(OnAGpu, TrainsAsOnTheCpu) {
                                                  {"local_steps=2"},
                                                  {"clip_value=0.01", "clip_norm=0.05"}}) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks, " + more[0]);
-      std::vector<std::string> on_gpu = more;
-      on_gpu.push_back("device=cuda");
-      const auto wanted = train(ranks, more, {}, GetParam().recipe);
-      const auto actual = train(ranks, on_gpu, {}, GetParam().recipe);
-      EXPECT_NEAR(actual.result.loss, wanted.result.loss, 1e-9 * std::abs(wanted.result.loss));
-      ASSERT_EQ(actual.result.evaluations.size(), wanted.result.evaluations.size());
-      for (std::size_t i = 0; i < wanted.result.evaluations.size(); ++i) {
-        const double loss = wanted.result.evaluations[i].figures[0].second;
-        EXPECT_NEAR(actual.result.evaluations[i].figures[0].second, loss, 1e-8 * std::abs(loss));
-      }
+      expect_the_same_on_both(ranks, more, GetParam().recipe);
     }
     for (const char* half : {"precision=bf16", "precision=fp16"}) {
       EXPECT_TRUE(std::isfinite(train(ranks, {half, "device=cuda"}, {}, GetParam().recipe).result.loss)) << half;
     }
   }
+}
+
+struct Layout {
+  const char* name;
+  int ranks;
+  std::vector<std::string> settings;
+};
+std::ostream& operator<<(std::ostream& out, const Layout& one) { return out << one.name; }
+
+// Layers that are split over ranks are not among them: backward of all threads of a process on one GPU is of one thread,
+// which cannot wait for itself. Processes are, in tests/train/cut_process_test.cpp.
+const Layout kLayouts[] = {
+    {"pipe2", 2, {"parallel.pipe=2", "accumulate=3"}},
+    {"pipe2_zero_bubble", 2, {"parallel.pipe=2", "parallel.schedule=zero_bubble", "accumulate=3"}},
+    {"zero1_data2", 2, {"parallel.zero=1", "fuse_step=false", "accumulate=2"}},
+    {"zero2_data2", 2, {"parallel.zero=2"}},
+    {"zero3", 1, {"parallel.zero=3", "parallel.unit_bytes=0"}},
+    {"zero3_data2", 2, {"parallel.zero=3", "parallel.unit_bytes=0", "accumulate=2", "recompute=full"}},
+    {"zero3_offload", 1, {"parallel.zero=3", "parallel.offload=all"}},
+    {"zero3_data2_offload", 2, {"parallel.zero=3", "parallel.offload=all"}},
+    {"zero3_data2_pipe2", 4, {"parallel.zero=3", "parallel.pipe=2", "accumulate=2"}},
+};
+
+class CutOnAGpu : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, CutOnAGpu, ::testing::ValuesIn(kLayouts),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(CutOnAGpu, TrainsAsOnTheCpu) {
+  if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
+  for (const auto& [model, recipe] : kCases) {
+    if (std::string(model) != "mlp" && std::string(model) != "resnet18" && std::string(model) != "gpt") continue;
+    SCOPED_TRACE(model);
+    expect_the_same_on_both(GetParam().ranks, GetParam().settings, recipe);
+  }
+}
+
+TEST(ShardsOnAGpu, LeaveIt) {
+  if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
+  // 56 MB of weights in 24 blocks. With everything on the GPU they and their gradients are there.
+  const std::vector<std::string> wide{"device=cuda",        "model.width=220", "model.layers=24", "model.heads=4",
+                                      "precision=float32", "steps=3",         "recompute=full"};
+  (void)at::empty({1}, at::kCUDA);  // from then on there is an allocator
+  c10::DeviceAllocator& memory = *c10::getDeviceAllocator(at::kCUDA);
+  const auto most_on_gpu = [&](const std::vector<std::string>& more) {
+    auto settings = wide;
+    settings.insert(settings.end(), more.begin(), more.end());
+    memory.resetPeakStats(0);
+    EXPECT_TRUE(std::isfinite(train(1, settings, {}, testing::kGpt).result.loss));
+    return static_cast<double>(memory.getDeviceStats(0).allocated_bytes[0].peak);
+  };
+  const double all = most_on_gpu({});
+  EXPECT_LT(most_on_gpu({"parallel.zero=2"}), 0.7 * all);
+  EXPECT_LT(most_on_gpu({"parallel.zero=3"}), 0.3 * all);
 }
 
 }  // namespace

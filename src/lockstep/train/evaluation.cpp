@@ -40,7 +40,7 @@ at::Tensor summed_over_ranks(const std::vector<at::Tensor>& by_shard, comm::Comm
 
 std::optional<Figures> figures_of(
     const data::DatasetPtr& set, const EvaluationSettings& settings, const Shards& shards, comm::Communicator& group,
-    const std::function<Score(const data::Batch&, std::int64_t first, std::int64_t last)>& score) {
+    const std::function<std::optional<Score>(const data::Batch&, std::int64_t first, std::int64_t last)>& score) {
   data::Loader loader(
       set, std::shared_ptr<const data::Order>(data::make_order("sequential", {.samples = set->size(), .seed = 0})),
       {.batch = settings.batch, .share = shards.share(), .transforms = settings.transforms, .pinned = settings.pinned});
@@ -51,12 +51,12 @@ std::optional<Figures> figures_of(
   while (const data::Batch* batch = loader.next()) {
     for (int shard = 0; shard < shards.own.count; ++shard) {
       const auto [first, last] = shards.range(*batch, shard);
-      if (first == last) continue;
-      const Score one = score(*batch, first, last);
-      scores.add(shard, one);
+      const auto one = score(*batch, first, last);
+      if (!one) continue;
+      scores.add(shard, *one);
       for (std::size_t number = 0; number < sums.size(); ++number) {
         at::Tensor& sum = sums[number][static_cast<std::size_t>(shard)];
-        const at::Tensor more = settings.metrics[number]->sums(one).cpu().contiguous();
+        const at::Tensor more = settings.metrics[number]->sums(*one).cpu().contiguous();
         sum = sum.defined() ? sum + more : more;
       }
     }

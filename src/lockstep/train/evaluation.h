@@ -28,9 +28,9 @@ struct EvaluationSettings {
 };
 
 /// The loss first, then what the metrics say; none if any rank broke off. `score` is of samples [first, last) of a
-/// batch. A collective.
+/// batch; none where another rank has it. A collective.
 std::optional<Figures> figures_of(
     const data::DatasetPtr& set, const EvaluationSettings& settings, const Shards& shards, comm::Communicator& group,
-    const std::function<Score(const data::Batch&, std::int64_t first, std::int64_t last)>& score);
+    const std::function<std::optional<Score>(const data::Batch&, std::int64_t first, std::int64_t last)>& score);
 
 }  // namespace lockstep::train

@@ -4,8 +4,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -19,6 +21,8 @@
 
 namespace lockstep::train {
 namespace {
+
+constexpr const char kFile[] = "/events.out.tfevents.lockstep";
 
 namespace fs = std::filesystem;
 using data::append_field;
@@ -55,20 +59,55 @@ std::int64_t step_of(data::Bytes message) {
   return 0;
 }
 
-/// Bytes of the records up to `last_step`.
-std::uint64_t kept_bytes(const std::string& path, std::int64_t last_step) {
+/// Calls `look` with every whole record until it returns false. Behind them may be half of one, of a run that was
+/// killed.
+template <class Look>
+void for_each_record(const std::string& path, const Look& look) {
   const std::string text = read_whole(path);
   data::FrameReader frames(data::as_bytes(text));
-  std::uint64_t kept = 0;
   try {
     while (const auto frame = frames.next()) {
-      constexpr std::uint64_t kFooter = 4;
-      if (step_of(frame->data) > last_step) break;
-      kept = frame->offset + frame->data.size() + kFooter;
+      if (!look(*frame)) return;
     }
-  } catch (const Error&) {  // half a record, of a run that was killed
+  } catch (const Error&) {
   }
+}
+
+/// Bytes of the records up to `last_step`.
+std::uint64_t kept_bytes(const std::string& path, std::int64_t last_step) {
+  std::uint64_t kept = 0;
+  for_each_record(path, [&](const data::Frame& frame) {
+    constexpr std::uint64_t kFooter = 4;
+    if (step_of(frame.data) > last_step) return false;
+    kept = frame.offset + frame.data.size() + kFooter;
+    return true;
+  });
   return kept;
+}
+
+/// Calls `look` with the bytes of every field `number` of a message that holds others.
+template <class Look>
+void for_each_message(data::Bytes message, std::uint32_t number, const Look& look) {
+  data::ProtobufReader reader(message);
+  while (reader.next()) {
+    if (reader.is(number, data::ProtobufReader::Wire::Sized)) look(reader.bytes());
+  }
+}
+
+/// Adds a Summary.Value, if it is a scalar.
+void add_scalar(data::Bytes message, std::int64_t step, Scalars& scalars) {
+  using Wire = data::ProtobufReader::Wire;
+  std::string tag;
+  std::optional<float> number;
+  data::ProtobufReader reader(message);
+  while (reader.next()) {
+    if (reader.is(value::kTag, Wire::Sized)) {
+      tag.assign(reinterpret_cast<const char*>(reader.bytes().data()), reader.bytes().size());
+    } else if (reader.is(value::kScalar, Wire::Fixed32)) {
+      std::memcpy(&number.emplace(), reader.bytes().data(), sizeof(float));
+    }
+  }
+  if (number) scalars[tag].emplace_back(step, *number);
 }
 
 /// TensorFlow's: from -1e20 to 1e20 by steps of a tenth, and 0 between.
@@ -93,7 +132,7 @@ std::string packed(const std::vector<double>& numbers) {
 }  // namespace
 
 EventFile::EventFile(const std::string& folder, std::int64_t last_step)
-    : path_(folder + "/events.out.tfevents.lockstep") {
+    : path_(folder + kFile) {
   std::error_code none;
   if (fs::exists(path_, none)) fs::resize_file(path_, kept_bytes(path_, last_step), none);
   const bool begins = !fs::exists(path_, none) || fs::file_size(path_, none) == 0;
@@ -166,5 +205,19 @@ void EventFile::add_value(std::int64_t step, const std::string& value) {
 }
 
 void EventFile::add(const std::string& event) { out_ << data::framed(data::as_bytes(event)); }
+
+Scalars read_scalars(const std::string& folder) {
+  Scalars scalars;
+  std::error_code none;
+  if (!fs::exists(folder + kFile, none)) return scalars;
+  for_each_record(folder + kFile, [&](const data::Frame& frame) {
+    for_each_message(frame.data, event::kSummary, [&](data::Bytes values) {
+      for_each_message(values, summary::kValue,
+                       [&](data::Bytes one) { add_scalar(one, step_of(frame.data), scalars); });
+    });
+    return true;
+  });
+  return scalars;
+}
 
 }  // namespace lockstep::train

@@ -7,7 +7,10 @@
 
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -32,5 +35,10 @@ class EventFile {
   std::string path_;
   std::ofstream out_;
 };
+
+/// By tag, steps and values in the order in which they were written. Half a record at the end is passed over.
+using Scalars = std::map<std::string, std::vector<std::pair<std::int64_t, double>>>;
+/// Of the file in `folder`; empty if there is none.
+Scalars read_scalars(const std::string& folder);
 
 }  // namespace lockstep::train

@@ -57,6 +57,20 @@ TEST_F(Events, LoseHalfARecord) {
   EXPECT_EQ(records(), 2);
 }
 
+TEST_F(Events, AreReadAgain) {
+  EXPECT_TRUE(read_scalars(folder_.path()).empty());
+  write(0, 1, 3);
+  {
+    EventFile events(folder_.path(), 3);
+    events.scalar("accuracy", 3, 0.5);
+    events.histogram("loss", 3, at::linspace(-1, 1, 10));
+    events.flush();
+  }
+  std::ofstream(path(), std::ios::binary | std::ios::app) << "half a record";
+  const Scalars expected{{"loss", {{1, 1.0}, {2, 0.5}, {3, 1.0F / 3}}}, {"accuracy", {{3, 0.5}}}};
+  EXPECT_EQ(read_scalars(folder_.path()), expected);
+}
+
 TEST_F(Events, HoldHistograms) {
   {
     EventFile events(folder_.path(), 0);
@@ -70,7 +84,7 @@ TEST_F(Events, HoldHistograms) {
 
 TEST_F(Events, HaveCurvesOfRunsWithoutEnd) {
   const torch::nn::Module model;
-  EventObserver observer(folder_.path(), model);
+  EventObserver observer(folder_.path(), &model);
   observer.on_start({.length = {std::int64_t{1} << 60, 7}});
   for (std::int64_t step = 1; step <= 300; ++step)
     observer.on_step({.step = step, .samples = 1, .seconds = 1, .steps_s = 1});

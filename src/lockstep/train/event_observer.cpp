@@ -18,7 +18,7 @@ std::int64_t steps_between_points(const RunLength& length) {
 
 }  // namespace
 
-EventObserver::EventObserver(std::string folder, const torch::nn::Module& model)
+EventObserver::EventObserver(std::string folder, const torch::nn::Module* model)
     : folder_(std::move(folder)), model_(model) {}
 
 void EventObserver::on_start(const RunInfo& info) {
@@ -49,8 +49,10 @@ void EventObserver::on_evaluation(const Evaluation& evaluation) {
   if (!events_) return;
   for (const auto& [name, value] : evaluation.figures)
     events_->scalar(evaluation.of + "/" + name, evaluation.step, value);
-  for (const auto& [name, tensor] : parallel::parameters_of(model_))
-    events_->histogram("weights/" + name, evaluation.step, tensor);
+  if (model_ != nullptr) {
+    for (const auto& [name, tensor] : parallel::parameters_of(*model_))
+      events_->histogram("weights/" + name, evaluation.step, tensor);
+  }
   flush();
 }
 

@@ -20,8 +20,9 @@ namespace lockstep::train {
 
 class EventObserver final : public Observer {
  public:
-  /// `model` must outlive this.
-  EventObserver(std::string folder, const torch::nn::Module& model);
+  /// `model`, which must outlive this, is the one whose weights are drawn; nullptr: none are, as no rank has them as a
+  /// whole.
+  EventObserver(std::string folder, const torch::nn::Module* model);
   void on_start(const RunInfo& info) override;
   void on_step(const StepReport& report) override;
   void on_evaluation(const Evaluation& evaluation) override;
@@ -33,7 +34,7 @@ class EventObserver final : public Observer {
   void go_on_without(const Error& error);
 
   std::string folder_;
-  const torch::nn::Module& model_;
+  const torch::nn::Module* model_;
   RunInfo info_;
   std::optional<EventFile> events_;  // none once it could not be written
   std::chrono::steady_clock::time_point flushed_ = {};

@@ -39,7 +39,9 @@ std::vector<std::size_t> backward_order(const parallel::Buckets& buckets) {
   return order;
 }
 
-void look_at_gradients(const parallel::DataParallel& engine, double scale, Finding& finding) {
+/// Of shards no rank has what its own backward brought.
+void look_at_gradients(const parallel::GradientEngine& engine, double scale, Finding& finding) {
+  if (engine.shared_out()) return;
   double squares = 0, most = 0;
   for (const std::size_t number : backward_order(engine.buckets())) {
     const auto& [name, parameter] = engine.parameters()[number];
@@ -70,7 +72,7 @@ Ids spoilt_of(const data::Batch& batch, std::int64_t first, std::int64_t last) {
   return result;
 }
 
-Finding examine_shard(const BadStep& step, int number, parallel::DataParallel& engine,
+Finding examine_shard(const BadStep& step, int number, parallel::GradientEngine& engine,
                       const comm::Communicator& group) {
   Finding finding{.rank = group.world_rank(group.rank()), .shard = step.shards.own.first + number};
   const auto [first, last] = step.shards.range(step.batch, number);
@@ -96,6 +98,8 @@ std::string describe(const Finding& finding, bool exact) {
                         finding.not_finite);
   } else if (!finding.finite) {
     text += "its loss is not finite, though its gradients are";
+  } else if (finding.largest.empty()) {
+    text += "whose gradient it is is not known, as ranks share them out";
   } else {
     text +=
         fmt::format("its own gradient is the largest, of norm {:.4g}, most of it in {}", finding.norm, finding.largest);
@@ -105,18 +109,19 @@ std::string describe(const Finding& finding, bool exact) {
   return text;
 }
 
-/// Weights are the same on all ranks.
-std::string weights_not_finite(const parallel::Parameters& parameters) {
+/// Weights are the same on all ranks, or a rank looks at what it has.
+std::string weights_not_finite(const parallel::GradientEngine& engine) {
   const at::NoGradGuard no_gradients;
-  for (const auto& [name, tensor] : parameters) {
-    if (!is_finite(tensor)) return fmt::format("the weights of {} are not finite any more; ", name);
+  for (std::size_t number = 0; number < engine.parameters().size(); ++number) {
+    const std::string& name = engine.parameters()[number].name;
+    if (!is_finite(engine.weight(number))) return fmt::format("the weights of {} are not finite any more; ", name);
   }
   return "";
 }
 
 }  // namespace
 
-std::string examine(const BadStep& step, parallel::DataParallel& engine, comm::Communicator& group) {
+std::string examine(const BadStep& step, parallel::GradientEngine& engine, comm::Communicator& group) {
   const profile::Span span("examine a step");
   engine.reduce_in_backward(false);
   std::vector<Finding> mine;
@@ -133,7 +138,7 @@ std::string examine(const BadStep& step, parallel::DataParallel& engine, comm::C
     worst = std::max_element(all.begin(), all.end(),
                              [](const Finding& one, const Finding& other) { return one.norm < other.norm; });
   }
-  return weights_not_finite(engine.parameters()) + describe(*worst, step.exact);
+  return weights_not_finite(engine) + describe(*worst, step.exact);
 }
 
 }  // namespace lockstep::train

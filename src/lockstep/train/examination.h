@@ -10,7 +10,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/batch.h"
-#include "lockstep/parallel/data_parallel.h"
+#include "lockstep/parallel/gradient_engine.h"
 #include "lockstep/train/shards.h"
 
 namespace lockstep::train {
@@ -25,6 +25,6 @@ struct BadStep {
 };
 
 /// Names the rank, the layer and the samples, the same on all ranks. Gradients are dropped. A collective.
-std::string examine(const BadStep& step, parallel::DataParallel& engine, comm::Communicator& group);
+std::string examine(const BadStep& step, parallel::GradientEngine& engine, comm::Communicator& group);
 
 }  // namespace lockstep::train

@@ -14,15 +14,7 @@ namespace {
 
 constexpr const char kAny[] = "any", kAvx2[] = "avx2", kAvx512[] = "avx512";
 
-/// As a prefix; libraries tell them apart.
-std::string maker() {
-#ifdef __x86_64__
-  __builtin_cpu_init();
-  if (__builtin_cpu_is("intel")) return "intel-";
-  if (__builtin_cpu_is("amd")) return "amd-";
-#endif
-  return "other-";
-}
+std::string maker() { return cpu_maker() + "-"; }
 
 bool has(const std::string& set) {
   const auto best = comm::instruction_set();

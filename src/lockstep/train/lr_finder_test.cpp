@@ -1,7 +1,6 @@
 #include "lockstep/train/lr_finder.h"
 
 #include <cmath>
-#include <mutex>
 
 #include <gtest/gtest.h>
 
@@ -15,14 +14,11 @@ using testing::kBlobs;
 
 /// What each rank found.
 std::vector<LrFound> found_on(int ranks, const std::vector<std::string>& settings, const LrSweep& sweep) {
-  static std::mutex mutex;
   std::vector<LrFound> all(static_cast<std::size_t>(ranks));
   comm::testing::on_ranks({ranks}, [&](comm::Communicator& group) {
     Config recipe = Config::from_text(kBlobs);
     for (const auto& setting : settings) recipe.set(setting);
-    std::unique_lock lock(mutex);
     auto run = make_run(recipe, group);
-    lock.unlock();
     all[static_cast<std::size_t>(group.rank())] = find_lr(group, run.settings, *run.task, run.data, sweep);
   });
   return all;

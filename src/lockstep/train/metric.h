@@ -34,6 +34,9 @@ class Metric {
   virtual ~Metric() = default;
   /// Of its figures.
   virtual std::vector<std::string> names() const = 0;
+  /// Whether it looks at Score::outputs, which are gathered then where ranks have those of some classes. Else they may
+  /// be undefined.
+  virtual bool needs_outputs() const { return true; }
   /// float64, of a fixed size.
   virtual at::Tensor sums(const Score& score) const = 0;
   /// Of the sums of all.

@@ -1,14 +1,17 @@
 #include "lockstep/train/precision.h"
 
 #include <array>
+#include <set>
 #include <utility>
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/layers/layer.h"
 
 namespace lockstep::train {
 namespace {
@@ -31,9 +34,17 @@ void convert_(torch::nn::Module& model, Precision precision) {
   if (precision != Precision::Float64) return;
   // Not by Module::to(), which makes numbers of indices and counts too.
   const at::NoGradGuard no_gradients;
+  // What nobody has filled yet may never be there as a whole: its pages are not touched.
+  std::set<const at::TensorImpl*> unfilled;
+  parallel::for_each_declared(model, [&](const std::string&, const parallel::Layer::Declared& declared) {
+    if (!declared.filled) unfilled.insert(declared.tensor.unsafeGetTensorImpl());
+  });
   for (const auto& tensors : {model.parameters(), model.buffers()}) {
     for (const auto& tensor : tensors) {
-      if (tensor.defined() && tensor.is_floating_point()) tensor.set_data(tensor.to(at::kDouble));
+      if (!tensor.defined() || !tensor.is_floating_point()) continue;
+      tensor.set_data(unfilled.contains(tensor.unsafeGetTensorImpl())
+                          ? at::empty(tensor.sizes(), tensor.options().dtype(at::kDouble))
+                          : tensor.to(at::kDouble));
     }
   }
 }

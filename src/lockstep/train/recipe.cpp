@@ -21,22 +21,39 @@
 #include "lockstep/parallel/name_pattern.h"
 #include "lockstep/train/device.h"
 #include "lockstep/train/instructions.h"
+#include "lockstep/train/layout_agreement.h"
+#include "lockstep/train/mesh_recipe.h"
+#include "lockstep/train/stage_shares.h"
+#include "lockstep/train/trainer_check.h"
 
 namespace lockstep::train {
 namespace {
 
 /// The task and the model that a recipe names.
-class RecipeTask final : public Task {
+class RecipeTask final : public ChainTask {
  public:
-  RecipeTask(std::unique_ptr<TaskKind> kind, std::unique_ptr<models::Model> model)
-      : kind_(std::move(kind)), model_(std::move(model)) {}
+  RecipeTask(std::shared_ptr<TaskKind> kind, std::unique_ptr<models::Model> model, std::int64_t classes)
+      : kind_(std::move(kind)), model_(std::move(model)), classes_(classes) {}
   torch::nn::Module& model() override { return model_->module(); }
-  Score score(const data::Batch& batch) override { return kind_->score(*model_, batch); }
+  const parallel::Chain& chain() override { return model_->chain(); }
+  std::vector<std::size_t> cuts() override { return model_->cuts; }
+  parallel::ClassSplit class_split() override { return model_->class_split(); }
+  at::Tensor input(const data::Batch& batch) override { return kind_->input(*model_, batch); }
+  Score score_of(const at::Tensor& outputs, const data::Batch& batch) override {
+    const auto split = model_->class_split();
+    if (split.group == nullptr && outputs.size(-1) != classes_) {
+      fail(Fault::Usage, fmt::format("the model gives scores of {} of {} classes: parallel.tensor_plan splits its last "
+                                     "layer, which this model does not know of; leave that out of the plan",
+                                     outputs.size(-1), classes_));
+    }
+    return kind_->score(outputs, batch, split);
+  }
   void check(const data::Batch& batch) const override { kind_->check(batch); }
 
  private:
-  std::unique_ptr<TaskKind> kind_;
+  std::shared_ptr<TaskKind> kind_;
   std::unique_ptr<models::Model> model_;
+  std::int64_t classes_;
 };
 
 TrainingData make_data(const Config& recipe) {
@@ -128,11 +145,30 @@ int shards_of(const Config& recipe, int fallback) {
   return static_cast<int>(shards);
 }
 
+void set_recompute(const Config& recipe, TrainerSettings& settings) {
+  const std::string key = "recompute";
+  if (!recipe.holds_text(key)) {
+    const std::int64_t every = recipe.get(key, 0);
+    if (every < 0)
+      fail(Fault::Usage, fmt::format("recompute = {}: one of how many blocks is computed again, from 1 on", every));
+    settings.recompute_every = every;
+    return;
+  }
+  const std::string what = recipe.get(key, "none");
+  if (what != "none" && what != "full" && what != "selective") {
+    fail(Fault::Usage, fmt::format("recompute = \"{}\": it is \"none\", \"full\", \"selective\", or one of how many "
+                                   "blocks is computed again, such as 2",
+                                   what));
+  }
+  settings.recompute_every = what == "full" ? 1 : 0;
+  settings.recompute_inputs = what == "selective";
+}
+
 /// The recipe's are those of one rank, when the batch and the rate follow the number of ranks.
 std::int64_t steps_of(const Config& recipe, int ranks) {
   const std::int64_t steps = recipe.get("steps", 0);
   if (recipe.get("scale_lr", "none") == "none" || steps < 0) return steps;
-  return (steps + ranks - 1) / ranks;
+  return steps / ranks + (steps % ranks != 0 ? 1 : 0);
 }
 
 std::vector<parallel::ParameterGroup> make_groups(const Config& recipe) {
@@ -154,25 +190,27 @@ std::vector<parallel::ParameterGroup> make_groups(const Config& recipe) {
   return groups;
 }
 
-/// A pattern that fits frozen parameters alone has nothing to say, and is no mistake.
-void leave_out_frozen(std::vector<parallel::ParameterGroup>& groups, const torch::nn::Module& model) {
-  const auto parameters = parallel::parameters_of(model);
-  const auto fits_some = [&](const std::string& pattern, bool trained) {
-    return std::any_of(parameters.begin(), parameters.end(), [&](const auto& parameter) {
-      return parameter.tensor.requires_grad() == trained && parallel::fits(pattern, parameter.name);
-    });
-  };
+/// A pattern that fits frozen parameters alone, or those of other stages, has nothing to say, and is no mistake.
+void leave_out_others(std::vector<parallel::ParameterGroup>& groups, models::Model& model) {
+  const auto here = parallel::parameters_of(model.module());
+  const auto& all = model.parameter_names;
   for (auto& group : groups) {
-    std::erase_if(group.patterns,
-                  [&](const auto& pattern) { return fits_some(pattern, false) && !fits_some(pattern, true); });
+    std::erase_if(group.patterns, [&](const std::string& pattern) {
+      const bool trained = std::any_of(here.begin(), here.end(), [&](const auto& parameter) {
+        return parameter.tensor.requires_grad() && parallel::fits(pattern, parameter.name);
+      });
+      return !trained &&
+             std::any_of(all.begin(), all.end(), [&](const auto& name) { return parallel::fits(pattern, name); });
+    });
   }
 }
 
-std::unique_ptr<models::Model> make_model(const Config& recipe, const models::ModelData& data, std::uint64_t seed) {
+std::unique_ptr<models::Model> make_model(const Config& recipe, const models::ModelData& data, std::uint64_t seed,
+                                          const models::ModelCut& cut) {
   const std::string name = recipe.get("model.name", "mlp");
   auto model = [&] {
     try {
-      return models::make_model(name, recipe, "model", data, seed);
+      return models::make_model(name, recipe, "model", data, seed, cut);
     } catch (const c10::Error& error) {
       if (std::string_view(error.what()).find("allocate memory") == std::string_view::npos) throw;
       fail(Fault::Usage,
@@ -186,13 +224,14 @@ std::unique_ptr<models::Model> make_model(const Config& recipe, const models::Mo
   }
   if (!weights.empty()) models::load_weights(*model, weights, except);
   models::freeze(*model, recipe.get("model.frozen", std::vector<std::string>{}));
+  models::fill_frozen(*model, seed);
   return model;
 }
 
-TrainerSettings make_settings(const Config& recipe, const comm::Communicator& group) {
+TrainerSettings make_settings(const Config& recipe, int data_ranks) {
   TrainerSettings settings;
   settings.epochs = recipe.get("epochs", settings.epochs);
-  settings.steps = steps_of(recipe, group.size());
+  settings.steps = steps_of(recipe, data_ranks);
   settings.seed = static_cast<std::uint64_t>(recipe.get("seed", 0));
   settings.exact = recipe.get("exact", settings.exact);
   settings.shards = shards_of(recipe, settings.shards);
@@ -205,6 +244,7 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   settings.local_steps = recipe.get("local_steps", settings.local_steps);
   settings.average_states = recipe.get("average_states", settings.average_states);
   settings.sync_batch_norm = recipe.get("sync_batch_norm", settings.sync_batch_norm);
+  set_recompute(recipe, settings);
   settings.clip_norm = recipe.get("clip_norm", settings.clip_norm);
   settings.clip_value = recipe.get("clip_value", settings.clip_value);
   settings.evaluation_batch = recipe.get("evaluation_batch", settings.evaluation_batch);
@@ -214,8 +254,8 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   }
   settings.loss_scale.start = recipe.get("loss_scale.start", settings.loss_scale.start);
   settings.loss_scale.grow_after = recipe.get("loss_scale.grow_after", settings.loss_scale.grow_after);
-  settings.batch = batch_of(recipe, settings.batch, group.size());
-  settings.lr = parallel::not_negative(recipe, "optimizer.lr", settings.lr) * rate_scale(recipe, group.size());
+  settings.batch = batch_of(recipe, settings.batch, data_ranks);
+  settings.lr = parallel::not_negative(recipe, "optimizer.lr", settings.lr) * rate_scale(recipe, data_ranks);
   settings.optimizer = parallel::make_optimizer(recipe.get("optimizer.name", "sgd"), recipe, "optimizer");
   settings.groups = make_groups(recipe);
   auto& checkpoints = settings.checkpoints;
@@ -223,6 +263,7 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
   checkpoints.keep_last = recipe.get("checkpoints.keep_last", checkpoints.keep_last);
   checkpoints.keep_best = recipe.get("checkpoints.keep_best", checkpoints.keep_best);
   checkpoints.best_by = recipe.get("checkpoints.best_by", checkpoints.best_by);
+  checkpoints.staging_bytes = recipe.get("checkpoints.staging_bytes", checkpoints.staging_bytes);
   settings.check_every_steps = recipe.get("check_every_steps", settings.check_every_steps);
   settings.callbacks = make_callbacks(recipe, "callbacks");
   settings.wall_time_s = recipe.get("wall_time_s", settings.wall_time_s);
@@ -231,41 +272,98 @@ TrainerSettings make_settings(const Config& recipe, const comm::Communicator& gr
 
 }  // namespace
 
-RecipeRun make_run(const Config& recipe, const comm::Communicator& group) {
-  return make_run(recipe, group, make_data(recipe));
-}
+RunOutline outline(const Config& recipe, int ranks) { return outline(recipe, ranks, make_data(recipe)); }
 
-RecipeRun make_run(const Config& recipe, const comm::Communicator& group, TrainingData data) {
-  RecipeRun run;
+RunOutline outline(const Config& recipe, int ranks, TrainingData data) {
+  RunOutline run;
+  run.mesh = read_mesh(recipe, "parallel", ranks);
   run.data = std::move(data);
   if (run.data.order == "balanced" && run.data.groups.empty()) {
     run.data.groups = classes_of(*run.data.train, recipe.get("task.target", "label"));
   }
-  auto kind = TaskRegistry::instance().at("task", recipe.get("task.name", "classification"))(recipe, "task");
-  run.settings = make_settings(recipe, group);
-  const auto model_data = kind->model_data(data::Pipeline(run.data.train->schema(), run.data.transforms).output());
+  run.kind = TaskRegistry::instance().at("task", recipe.get("task.name", "classification"))(recipe, "task");
+  const auto schema = data::Pipeline(run.data.train->schema(), run.data.transforms).output();
+  run.model_data = run.kind->model_data(schema);
   for (const auto& [key, set] : {std::pair("data.validation", run.data.validation), {"data.test", run.data.test}}) {
     if (!set) continue;
-    const auto others = kind->model_data(data::Pipeline(set->schema(), run.data.evaluation_transforms).output());
-    if (others.input != model_data.input) {
+    const auto others = run.kind->model_data(data::Pipeline(set->schema(), run.data.evaluation_transforms).output());
+    if (others.input != run.model_data.input) {
       fail(Fault::Usage, fmt::format("{} has samples of [{}], and the model learns those of [{}] in data.train", key,
-                                     fmt::join(others.input, ", "), fmt::join(model_data.input, ", ")));
+                                     fmt::join(others.input, ", "), fmt::join(run.model_data.input, ", ")));
     }
   }
-  for (const auto& name : recipe.get("metrics", kind->metrics())) {
-    run.settings.metrics.push_back(make_metric(name, model_data.outputs));
-  }
-  auto model = make_model(recipe, model_data, run.settings.seed);
-  leave_out_frozen(run.settings.groups, model->module());
-  run.task = std::make_unique<RecipeTask>(std::move(kind), std::move(model));
-  // Asked for now, so that the recipe's keys are all known before the run begins; made again when its length is.
-  (void)make_schedule(recipe, "schedule", {std::numeric_limits<std::int64_t>::max(), 1});
-  run.settings.schedule = [&recipe, scale = rate_scale(recipe, group.size())](const RunLength& length) {
-    return make_schedule(recipe, "schedule", length, scale);
+  run.settings = [&recipe, metrics = run.kind->metrics(), model_data = run.model_data](int data_ranks) {
+    auto settings = make_settings(recipe, data_ranks);
+    for (const auto& name : recipe.get("metrics", metrics)) {
+      settings.metrics.push_back(make_metric(name, model_data.outputs));
+    }
+    settings.model_data = model_data;
+    // Asked for now, so that the recipe's keys are all known before the run begins; made again when its length is.
+    (void)make_schedule(recipe, "schedule", {std::numeric_limits<std::int64_t>::max(), 1});
+    settings.schedule = [&recipe, scale = rate_scale(recipe, data_ranks)](const RunLength& length) {
+      return make_schedule(recipe, "schedule", length, scale);
+    };
+    if (parallel::make_wire(recipe, "wire")) {
+      settings.wire = [&recipe] { return parallel::make_wire(recipe, "wire"); };
+    }
+    return settings;
   };
-  if (parallel::make_wire(recipe, "wire")) {
-    run.settings.wire = [&recipe] { return parallel::make_wire(recipe, "wire"); };
+  // Before anybody counts with them.
+  check(run.settings(run.mesh.automatic ? ranks : layout_of(run.mesh, ranks).data));
+  run.fixes_recompute = recipe.has("recompute");
+  run.loads_weights = !recipe.get("model.weights", "").empty();
+  run.probe = std::make_shared<ModelProbe>(
+      recipe, ProbedModel{.kind = run.kind,
+                          .schema = schema,
+                          .data = run.model_data,
+                          .tensor_plan = run.mesh.tensor_plan,
+                          .sequence = run.mesh.sequence,
+                          .drops_inputs = run.settings(1).recompute_inputs,
+                          .precision = precision_named(recipe.get("precision", "float32")),
+                          .device = recipe.get("device", "cpu"),
+                          .seed = static_cast<std::uint64_t>(recipe.get("seed", 0))});
+  return run;
+}
+
+RecipeRun make_run(const Config& recipe, comm::Communicator& group) {
+  return make_run(recipe, group, make_data(recipe));
+}
+
+RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData data) {
+  RecipeRun run;
+  RunOutline begun = outline(recipe, world.size(), std::move(data));
+  run.data = std::move(begun.data);
+  auto agreed = agree_on_layout(begun, world);
+  run.layout = std::move(agreed.layout);
+  check(begun, run.layout, /*sparse=*/false);  // which the trainer sees to, when there is a model
+  run.notes = std::move(agreed.reasons);
+  run.probe = begun.probe;
+  run.facts = facts_of(begun);
+  make_mesh(begun.mesh, run.layout, world);
+  const MeshRecipe& cut = begun.mesh;
+  run.settings = settings_of(begun, run.layout);
+  run.settings.mesh = cut.mesh;
+  const auto costs = agree_on_costs(begun, run.layout, world);
+  auto model = make_model(recipe, begun.model_data, run.settings.seed,
+                          {.tensor = cut.mesh->size(kTensorAxis) > 1 ? &cut.mesh->along(kTensorAxis) : nullptr,
+                           .tensor_plan = cut.tensor_plan,
+                           .sequence = cut.sequence,
+                           .stage = cut.mesh->index(kPipeAxis),
+                           .stages = cut.mesh->size(kPipeAxis),
+                           .chunks = cut.pipeline_chunks,
+                           .filled = cut.zero < 3 || begun.loads_weights,
+                           .cuts = cut.cuts,
+                           .costs = costs.costs});
+  run.layout.cuts = model->cuts;
+  if (run.layout.pipe > 1) {
+    for (auto& line : stage_lines(model->chain(), model->cuts, run.layout.pipe, costs.costs))
+      run.notes.push_back(std::move(line));
   }
+  if (!costs.why_not.empty())
+    run.notes.push_back("stages are balanced by the sizes of their matrices: " + costs.why_not);
+  leave_out_others(run.settings.groups, *model);
+  if (run.settings.recompute_inputs) check_made_inputs(*model, recipe);
+  run.task = std::make_unique<RecipeTask>(begun.kind, std::move(model), begun.model_data.outputs);
   recipe.finish();
   return run;
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.h"
@@ -202,6 +203,18 @@ TEST(Recipe, RefusesNumbersThatMakeNoSense) {
 TEST(Recipe, NamesTheCountThatIsWrong) {
   EXPECT_EQ(refusal(1, {"steps=-5"}), "steps = -5: it is from 0 on");
   EXPECT_EQ(refusal(1, {"accumulate=0"}), "accumulate = 0: it is from 1 on");
+  EXPECT_EQ(refusal(2, {"accumulate=0", "parallel.pipe=2"}, testing::kGpt), "accumulate = 0: it is from 1 on");
+  EXPECT_EQ(refusal(2, {"accumulate=4294967297", "parallel.pipe=2"}, testing::kGpt),
+            "accumulate = 4294967297: it is from 1 to 8, as a piece of the 8 samples of a batch has one at least");
+  EXPECT_SAYS(refusal(1, {"accumulate=1000001", "batch=2000000"}), "it is from 1 to 1000000");
+}
+
+TEST(Recipe, SharesStatesOutOverAPartOfTheRanks) {
+  for (const int together : {2, 4}) {
+    with_run(4, {"parallel.zero=1", fmt::format("parallel.zero_ranks={}", together)}, testing::kGpt,
+             [&](const RecipeRun& run) { EXPECT_EQ(run.facts.fuses(run.layout, false), together == 4); });
+  }
+  EXPECT_SAYS(refusal(4, {"parallel.zero=1", "parallel.zero_ranks=3"}, testing::kGpt), "set it to a divisor of 4");
 }
 
 TEST(Recipe, ChangesFromOneKeyToTheOther) {

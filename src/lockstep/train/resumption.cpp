@@ -1,12 +1,11 @@
 #include "lockstep/train/resumption.h"
 
-#include <map>
-
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
+#include "lockstep/parallel/layers/layer.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/data_facts.h"
 
@@ -17,37 +16,37 @@ data::Position Resumed::position() const {
   return {facts.at("epoch").get<std::int64_t>(), facts.at("sample").get<std::int64_t>()};
 }
 
-Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model,
-               const nlohmann::json& data) {
+Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, const comm::Communicator& replicas,
+               torch::nn::Module& model, const nlohmann::json& data, bool shared_out) {
   if (!settings.resume || settings.folder.empty()) return {};
+  const CheckpointFolder folder(settings.folder);
   Resumed result;
   if (group.rank() == 0) {
-    if (auto newest = CheckpointFolder(settings.folder).newest()) {
-      result = {std::move(newest->facts), std::move(newest->tensors)};
-      const at::NoGradGuard no_gradients;
-      load_into(parallel::parameters_of(model), result.tensors, "");
-      load_into(parallel::buffers_of(model), result.tensors, "");
+    if (auto newest = folder.newest()) {
+      result.facts = std::move(newest->facts);
     } else {
       log().warn("there is no checkpoint in {} to go on from: the run begins anew", settings.folder);
     }
   }
   result.facts = nlohmann::json::parse(group.broadcast_bytes(result.facts.dump(), 0));
+  result.parts = parallel::parts_of(model);
+  if (result.any() && (replicas.rank() == 0 || shared_out)) {
+    result.tensors = folder.open(result.step()).tensors;
+    const at::NoGradGuard no_gradients;
+    parallel::Parameters parameters = parallel::parameters_of(model);
+    std::erase_if(parameters, [&](const auto& one) { return shared_out && one.tensor.requires_grad(); });
+    load_into(parameters, result, "");
+    load_into(parallel::buffers_of(model), result, "");
+  }
   if (result.any()) check_same_data(result.facts.value("data", nlohmann::json()), data);
   return result;
 }
 
-void load_into(const parallel::Parameters& targets, const parallel::Parameters& tensors, const std::string& prefix) {
-  std::map<std::string, at::Tensor> by_name;
-  for (const auto& [name, tensor] : tensors) by_name.emplace(name, tensor);
+void load_into(const parallel::Parameters& targets, const Resumed& resumed, const std::string& prefix) {
   for (const auto& [name, tensor] : targets) {
-    const auto found = by_name.find(prefix + name);
-    if (found == by_name.end() || found->second.sizes() != tensor.sizes()) {
-      fail(Fault::Usage,
-           fmt::format("the checkpoint holds no '{}{}' of that shape: it is of another model or optimizer", prefix,
-                       name));
-    }
-    at::Tensor target = tensor;
-    target.copy_(found->second);
+    if (resumed.tensors.read_into(tensor, prefix + name, part_of(resumed.parts, name, tensor))) continue;
+    fail(Fault::Usage, fmt::format("the checkpoint holds no '{}{}' of that shape: it is of another model or optimizer",
+                                   prefix, name));
   }
 }
 

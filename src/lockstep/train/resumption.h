@@ -1,7 +1,7 @@
 // lockstep/train/resumption.h
 //
-// What a run goes on from: its newest checkpoint. Rank 0 reads it; the others get weights and
-// states from there.
+// What a run goes on from: its newest checkpoint. Of ranks that have the same of a model the first
+// reads that; the others get weights and states from there.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@ class Module;
 namespace lockstep::train {
 
 struct Resumed {
-  nlohmann::json facts;          // null: from the beginning
-  parallel::Parameters tensors;  // on rank 0
+  nlohmann::json facts;  // null: from the beginning
+  SavedTensors tensors;  // on the first rank of the replicas, or on all
+  TensorParts parts;     // that this rank has of the model
 
   bool any() const { return !facts.is_null(); }
   std::int64_t step() const { return any() ? facts.at("step").get<std::int64_t>() : 0; }
   data::Position position() const;
 };
 
-/// Gives `model` its weights and buffers, on rank 0. Fault::Usage if `data`, of data_facts(), is not that of the
-/// checkpoint. A collective.
-Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, torch::nn::Module& model,
-               const nlohmann::json& data);
+/// Gives `model` its weights and buffers, on the first rank of `replicas`, whose ranks have the same of it; where they
+/// share weights out, only what is not trained, and all may read the rest. Fault::Usage if `data`, of data_facts(), is not that of the checkpoint. A collective of `group`.
+Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, const comm::Communicator& replicas,
+               torch::nn::Module& model, const nlohmann::json& data, bool shared_out);
 
 /// `targets` become the tensors of the same name, with `prefix` in front.
-void load_into(const parallel::Parameters& targets, const parallel::Parameters& tensors, const std::string& prefix);
+void load_into(const parallel::Parameters& targets, const Resumed& resumed, const std::string& prefix);
 
 }  // namespace lockstep::train

@@ -7,7 +7,6 @@
 
 #include "lockstep/core/log.h"
 #include "lockstep/parallel/broadcast.h"
-#include "lockstep/parallel/module_parameters.h"
 
 namespace lockstep::train {
 namespace {
@@ -22,7 +21,7 @@ void add(parallel::Parameters& all, const std::string& prefix, parallel::Paramet
 /// What another schedule or optimizer remembered means nothing to this one: false, and it is said.
 bool is_of_same(const std::string& what, const std::string& name, const Resumed& resumed, comm::Communicator& group) {
   const auto before = resumed.facts.value(what + "_name", name);
-  if (before != name && group.rank() == 0) {
+  if (before != name && group.world_rank(group.rank()) == 0) {
     log().warn("the checkpoint is of a run with {}.name = \"{}\", now it is \"{}\", which begins anew", what, before,
                name);
   }
@@ -34,20 +33,26 @@ void restore(Callback& callback, const Resumed& resumed, comm::Communicator& gro
   if (!states.contains(callback.name())) return;
   callback.set_state(states.at(callback.name()));
   const at::NoGradGuard no_gradients;
-  if (group.rank() == 0) load_into(callback.tensors(), resumed.tensors, prefix_of(callback));
+  if (group.rank() == 0) load_into(callback.tensors(), resumed, prefix_of(callback));
   parallel::broadcast_(callback.tensors(), group, 0, "callback");
 }
 
 }  // namespace
 
-void note(Checkpoint& checkpoint, const torch::nn::Module& model, const parallel::BucketOptimizer& optimizer,
-          const RunState& state) {
-  auto& [step, facts, tensors] = checkpoint;
-  add(tensors, "", parallel::parameters_of(model));
-  add(tensors, "", parallel::buffers_of(model));
+void note(Checkpoint& checkpoint, const parallel::BucketOptimizer& optimizer, const RunState& state) {
+  auto& [step, facts, tensors, own, parts, readers] = checkpoint;
   facts["optimizer_name"] = optimizer.name();
   facts["optimizer_steps"] = optimizer.steps();
-  add(tensors, kOptimizer, optimizer.states());
+  const auto own_parts = optimizer.own_parts();
+  for (const auto& [name, values] : optimizer.states()) {
+    if (values.is_meta()) readers[kOptimizer + name] = [&optimizer, name = name] { return optimizer.state(name); };
+    if (own_parts.empty()) {
+      tensors.push_back({kOptimizer + name, values});
+      continue;
+    }
+    own.push_back({kOptimizer + name, values});
+    parts.emplace(kOptimizer + name, own_parts.at(name.substr(name.rfind('/') + 1)));
+  }
   facts["schedule_name"] = state.schedule.name;
   facts["schedule"] = state.schedule.state();
   if (state.scaler) facts["loss_scale"] = state.scaler->state();
@@ -70,7 +75,7 @@ void restore(parallel::BucketOptimizer& optimizer, const Resumed& resumed, comm:
   if (!resumed.any() || !is_of_same("optimizer", optimizer.name(), resumed, group)) return;
   const at::NoGradGuard no_gradients;
   optimizer.set_steps(resumed.facts.value("optimizer_steps", resumed.step()));
-  optimizer.load_states([&](const parallel::Parameters& states) { load_into(states, resumed.tensors, kOptimizer); });
+  optimizer.load_states([&](const parallel::Parameters& states) { load_into(states, resumed, kOptimizer); });
 }
 
 }  // namespace lockstep::train

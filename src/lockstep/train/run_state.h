@@ -23,9 +23,8 @@ struct RunState {
   const std::vector<std::shared_ptr<Callback>>& callbacks;
 };
 
-/// Adds the model's tensors and all of the state to a checkpoint. A collective, as is the optimiser's states().
-void note(Checkpoint& checkpoint, const torch::nn::Module& model, const parallel::BucketOptimizer& optimizer,
-          const RunState& state);
+/// Adds all of the state to a checkpoint, which may refer to the optimiser.
+void note(Checkpoint& checkpoint, const parallel::BucketOptimizer& optimizer, const RunState& state);
 
 // What the checkpoint does not know begins anew. Collectives.
 

@@ -51,6 +51,24 @@ name = "sgd"
 lr = 0.5
 )";
 
+inline constexpr const char kGpt[] = R"(
+steps = 3
+batch = 8
+[data]
+train = "tokens:samples=64,length=33,vocabulary=97"
+[task]
+name = "next_token"
+vocabulary = 97
+[model]
+name = "gpt"
+width = 64
+layers = 4
+heads = 4
+[optimizer]
+name = "adamw"
+lr = 0.001
+)";
+
 struct Outcome {
   RunResult result;
   std::string hash;

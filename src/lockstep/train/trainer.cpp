@@ -13,14 +13,15 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/memory_of_process.h"
 #include "lockstep/core/one_thread.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/parallel/broadcast.h"
-#include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/running_statistics.h"
+#include "lockstep/parallel/waiting.h"
 #include "lockstep/profile/span.h"
 #include "lockstep/train/data_facts.h"
 #include "lockstep/train/device.h"
@@ -28,6 +29,8 @@
 #include "lockstep/train/examination.h"
 #include "lockstep/train/gradients.h"
 #include "lockstep/train/local_average.h"
+#include "lockstep/train/mesh_recipe.h"
+#include "lockstep/train/model_parts.h"
 #include "lockstep/train/result_so_far.h"
 #include "lockstep/train/resumption.h"
 #include "lockstep/train/run_length.h"
@@ -36,7 +39,9 @@
 #include "lockstep/train/shards.h"
 #include "lockstep/train/step_board.h"
 #include "lockstep/train/stop_request.h"
+#include "lockstep/train/trained_model.h"
 #include "lockstep/train/trainer_check.h"
+#include "lockstep/train/weight_owner.h"
 
 namespace lockstep::train {
 namespace {
@@ -57,11 +62,15 @@ std::unique_ptr<Schedule> schedule_of(const TrainerSettings& settings, const Run
   return settings.schedule ? settings.schedule(length) : make_schedule(Config(), "schedule", length);
 }
 
-torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::Device device) {
+torch::nn::Module& prepared(torch::nn::Module& model, Precision precision, c10::Device device, bool shared_out) {
   convert_(model, precision);
-  move_(model, device);
+  shared_out ? move_untrained_(model, device) : move_(model, device);
   parallel::name_layers(model);  // for models that nobody has made by name
   return model;
+}
+
+std::shared_ptr<parallel::Mesh> mesh_of_samples(comm::Communicator& group) {
+  return std::make_shared<parallel::Mesh>(group, std::vector<parallel::MeshAxis>{{kDataAxis, group.size()}});
 }
 
 /// One run: what fit() has made of its arguments, and the loop.
@@ -69,30 +78,34 @@ class Run {
  public:
   Run(comm::Communicator& group, const TrainerSettings& settings,
       const std::vector<std::shared_ptr<Observer>>& observers, Task& task, const TrainingData& data)
-      : group_(group),
+      : mesh_(settings.mesh ? settings.mesh : mesh_of_samples(group)),
+        world_(mesh_->world()),
+        group_(mesh_->along(kDataAxis)),
         settings_(settings),
         observers_(settings.callbacks.begin(), settings.callbacks.end()),
         task_(task),
         data_(data),
-        shards_(shards_of(group, settings)),
-        fused_(fuses(settings, task.model(), group)),
+        shards_(shards_of(group_, settings)),
+        fused_(fuses(settings, task.model(), group_)),
         order_(order_of(data, settings.seed)),
         samples_(order_->length()),
-        device_(device_of(settings.device, group)),
+        device_(device_of(settings.device, world_)),
         data_facts_(data_facts(data, settings.seed)),
-        resumed_(resume(settings.checkpoints, group, prepared(task.model(), settings.precision, device_), data_facts_)),
+        resumed_(resume(settings.checkpoints, world_, group_,
+                        prepared(task.model(), settings.precision, device_, shares_out(settings, fused_)), data_facts_,
+                        shares_out(settings, fused_))),
         length_(length_of(settings, samples_, resumed_)),
         schedule_lead_(schedule_lead(settings, samples_, resumed_)),
         schedule_(schedule_of(settings, {length_.steps + schedule_lead_, length_.steps_of_epoch})),
-        engine_(parallel::parameters_of(task.model()), group,
-                {.sparse = parallel::sparse_parameters_of(task.model()),
-                 .wire = settings.wire ? settings.wire() : nullptr,
-                 .local = settings.local_steps > 0}),
-        work_(settings, shards_, device_, task, engine_),
-        statistics_(parallel::buffers_of(task.model()), group),
-        board_(shards_, group),
+        owner_(settings, *mesh_, task, fused_, device_),
+        engine_(owner_.engine()),
+        model_parts_(*mesh_, task, engine_, engine_.shared_out() ? owner_.replicas().size() : 1),
+        memory_(settings.memory_before_bytes),
+        work_(settings, *mesh_, shards_, device_, task, engine_, memory_),
+        statistics_(parallel::buffers_of(task.model()), group_),
+        board_(shards_, world_),
         board_goes_first_(fused_ || device_.is_cpu()),
-        saver_(settings.checkpoints, group),
+        saver_(settings.checkpoints, world_, owner_.replicas()),
         loader_(data.train, order_,
                 {.batch = settings.batch,
                  .share = shards_.share(),
@@ -104,16 +117,16 @@ class Run {
         state_{*schedule_, scaler_ ? &*scaler_ : nullptr, settings.callbacks} {
     if (settings.exact) one_thread_.emplace();
     if (settings.exact) check_exact(task.model());
-    if (schedule_->needs_validation() && !data.validation) {
-      fail(Fault::Usage, fmt::format("schedule.name = \"{}\" follows the loss of validations, and there are none: set "
-                                     "data.validation",
-                                     schedule_->name));
-    }
-    if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group);
+    check_schedule(*schedule_, data);
+    if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group_);
+    if (model_parts_.cut()) check_cut(settings);
+    owner_.load(resumed_);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
   }
 
-  ~Run() { engine_.update_with({}); }
+  ~Run() {
+    if (fused_) owner_.replicated()->update_with({});
+  }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -138,6 +151,7 @@ class Run {
     result_.stopped = result_.stopped || broken_off_;
     for (const auto& observer : observers_) observer->on_end();
     sum_up();
+    if (optimizer_) result_.memory = memory_.report(engine_, *optimizer_, task_.model(), world_);
     return std::move(result_);
   }
 
@@ -169,15 +183,15 @@ class Run {
                  .first_step = step_,
                  .samples = samples_,
                  .batch = settings_.batch,
+                 .parameters = model_parts_.parameters(),
                  .validates = data_.validation != nullptr,
                  .figures = figure_names(settings_.metrics),
-                 .ranks = group_.size()};
-    for (const auto& parameter : engine_.parameters()) info.parameters += parameter.tensor.numel();
+                 .ranks = world_.size()};
     if (saver_.wanted() && data_.validation && settings_.checkpoints.keep_best > 0) {
       check_figure(settings_.checkpoints.best_by, info.figures, "checkpoints.best_by");
     }
     // The epoch under way may end sooner than a whole one; who resumes has seen this before.
-    if (info.validates && !resumed_.any() && length_.steps < length_.steps_of_epoch && group_.rank() == 0) {
+    if (info.validates && !resumed_.any() && length_.steps < length_.steps_of_epoch && world_.rank() == 0) {
       log().warn("validation comes after every epoch, of {} steps, and the run ends before the first does",
                  length_.steps_of_epoch);
     }
@@ -220,7 +234,9 @@ class Run {
   /// Not between two averages of local steps.
   void check_now_and_then(bool end_of_epoch) const {
     const bool now = settings_.check_every_steps > 0 && step_ % settings_.check_every_steps == 0;
-    if (end_of_epoch || (now && !local_.due())) engine_.check_equal();
+    if (!end_of_epoch && (!now || local_.due())) return;
+    engine_.check_equal();
+    model_parts_.check_equal();
   }
 
   bool at_end() const { return step_ >= length_.steps || result_.stopped || !result_.ended_early.empty(); }
@@ -247,8 +263,10 @@ class Run {
     const double lr = settings_.lr * schedule_->factor(step_ + schedule_lead_);
     const double waited_before = waited_in_layers_s();
     samples_of_step_ = batch.global_count;
+    const auto measured = memory_.begin_step(step_ - first_step_);
     if (optimizer_ && fused_) optimizer_->begin_step(lr);
     backward(batch);
+    memory_.after_backward();
     const bool first = engine_.lay_out();
     if (first) {
       make_optimizer();
@@ -260,19 +278,20 @@ class Run {
     engine_.finish();
     if (!board_goes_first_) board_shared_ = board_.share();
     board_shared_.wait();
-    if (group_.size() > 1) waited_s_ += seconds_since(done) + waited_in_layers;
-    if (first && group_.rank() == 0) warn_of_unused(engine_);
+    if (world_.size() > 1) waited_s_ += seconds_since(done) + waited_in_layers;
+    if (first && world_.rank() == 0) warn_of_unused(engine_);
     if (settings_.exact) statistics_.finish(shards_.occupied(batch));
     const bool overflows = scaler_ && half_overflows(batch);
     const bool taken = !overflows && nobody_objects(batch);
     if (taken && !fused_ && gradient_count() > 0) {
-      optimizer_->step(lr, clip(engine_, {settings_.clip_norm, settings_.clip_value}, gradient_scale()));
+      optimizer_->step(lr, clip(model_parts_, {settings_.clip_norm, settings_.clip_value}, gradient_scale()));
     } else if (taken && !fused_) {
       optimizer_->skip_step();
     }
     const double scale_before = loss_scale();
     if (scaler_) scaler_->update(!overflows);
-    if (!taken || loss_scale() != scale_before) engine_.forget();
+    if (taken && !fused_) engine_.weights_changed();
+    if (owner_.replicated() != nullptr && (!taken || loss_scale() != scale_before)) owner_.replicated()->forget();
     ++step_;
     result_.skipped += taken ? 0 : 1;
     if (settings_.local_steps > 0) {
@@ -300,10 +319,13 @@ class Run {
     for (const auto& observer : observers_) observer->on_step(report);
   }
 
-  double waited_in_layers_s() const { return synced_norms_ ? synced_norms_->waited_s() : 0; }
+  double waited_in_layers_s() const {
+    return parallel::waited_for_ranks_s() + (synced_norms_ ? synced_norms_->waited_s() : 0);
+  }
 
   void average() {
-    if (optimizer_) local_.take(engine_, *optimizer_, settings_.average_states);
+    if (settings_.local_steps > 0 && optimizer_)
+      local_.take(*owner_.replicated(), *optimizer_, settings_.average_states);
   }
 
   /// Backward has divided by the number of samples already; what is counted may be tokens, or fewer.
@@ -316,7 +338,7 @@ class Run {
 
   bool half_overflows(const data::Batch& batch) {
     // A loss that is no number would be so at any scale.
-    if (!std::isfinite(board_.loss()) || all_finite(engine_, &parallel::Bucket::gradients)) return false;
+    if (!std::isfinite(board_.loss()) || model_parts_.gradients_finite()) return false;
     if (scaler_->exhausted()) {
       give_up(fmt::format("gradients are not finite at a loss scale as low as {}", scaler_->scale()), batch);
     }
@@ -327,7 +349,7 @@ class Run {
     StepFindings findings{step_ + 1, board_.loss() / board_.count(), 0};
     const auto& callbacks = settings_.callbacks;
     if (std::any_of(callbacks.begin(), callbacks.end(), [](const auto& one) { return one->looks_at_gradients(); })) {
-      findings.gradient_norm = gradient_scale() * gradient_norm(engine_);
+      findings.gradient_norm = gradient_scale() * model_parts_.gradient_norm();
     }
     for (const auto& callback : callbacks) {
       const auto [what, why] = callback->judge(findings);
@@ -349,7 +371,7 @@ class Run {
 
   void skip_loudly(const std::string& why, const data::Batch& batch) {
     const std::string text = blame(why, batch);
-    if (group_.rank() == 0) log().warn("a step is skipped: {}", text);
+    if (world_.rank() == 0) log().warn("a step is skipped: {}", text);
   }
 
   /// Before the weights are spoilt.
@@ -362,22 +384,22 @@ class Run {
     };
     return fmt::format("{} in step {} (epoch {}, samples {} to {} of its order); {}", why, step_ + 1, batch.epoch,
                        batch.position, batch.position + batch.global_count - 1,
-                       examine({batch, shards_, settings_.exact, gradient_scale(), again}, engine_, group_));
+                       examine({batch, shards_, settings_.exact, gradient_scale(), again}, engine_, world_));
   }
 
   void make_optimizer() {
     using Of = parallel::BucketOptimizer::Of;
     optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups, group_,
-                       fused_ ? Of::OwnRank : Of::AllRanks);
+                       fused_ ? Of::OwnRank : Of::AllRanks, engine_.offload());
     if (fused_) {
-      engine_.update_with([this](std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients) {
+      owner_.replicated()->update_with([this](std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients) {
         // The losses of all ranks are here already: they went ahead of the gradients.
         if (!std::isfinite(board_.loss())) return;
         optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
       });
     }
     restore(*optimizer_, resumed_, group_);
-    resumed_.tensors.clear();
+    resumed_.tensors = {};
   }
 
   Checkpoint snapshot() {
@@ -386,11 +408,14 @@ class Run {
                    {{"step", step_},
                     {"epoch", position.epoch},
                     {"sample", position.sample},
-                    {"ranks", group_.size()},
+                    {"ranks", world_.size()},
                     {"data", data_facts_}},
                    {}};
-    note(now, task_.model(), *optimizer_, state_);
+    owner_.note(now);
+    note(now, *optimizer_, state_);
     note_result(now.facts, result_);
+    if (settings_.model_data) note_model_data(now.facts, *settings_.model_data);
+    std::erase_if(now.tensors, [this](const auto& tensor) { return model_parts_.counts_elsewhere(tensor.name); });
     return now;
   }
 
@@ -401,7 +426,7 @@ class Run {
     if (!settings_.exact) statistics_.take_from_first_rank();
     average();
     if (settings_.local_steps > 0 && !settings_.average_states) optimizer_->average_states(1.0 / group_.size());
-    if (!all_finite(engine_, &parallel::Bucket::weights)) {
+    if (!model_parts_.weights_finite()) {
       keep_what_is_saved();
       fail(Fault::Data,
            fmt::format("weights are not finite after step {}, so they are not saved; resume from the checkpoint before "
@@ -410,6 +435,7 @@ class Run {
     }
     sum_up();
     saver_.begin(snapshot());
+    memory_.note_staged(saver_.staged_bytes());
   }
 
   /// Before a run fails: its weights were sound when the checkpoint under way began.
@@ -438,12 +464,12 @@ class Run {
     if (!settings_.callbacks.empty()) statistics_.remember();
     for (int shard = 0; shard < shards_.own.count; ++shard) {
       if (settings_.exact) {
-        engine_.begin_shard(shard, shards_.own.count);
+        owner_.replicated()->begin_shard(shard, shards_.own.count);
         statistics_.begin_shard(shard);
       }
       work_.pass(batch, {.shard = shard, .step = step_, .loss_scale = loss_scale()},
                  [&](const Score& score, bool last) {
-                   board_.add(shard, score);
+                   if (work_.counts()) board_.add(shard, score);
                    if (shared || !last || shard + 1 < shards_.own.count) return;
                    board_shared_ = board_.share();
                    shared = true;
@@ -453,6 +479,7 @@ class Run {
         statistics_.end_shard(shard, shards_.own.count, first != last);
       }
     }
+    model_parts_.complete_gradients();
     if (!shared) board_shared_ = board_.share();
   }
 
@@ -463,6 +490,13 @@ class Run {
     saver_.best().judge(step_, figures);
   }
 
+  /// A rank has no more samples at once than in a step, so that no more memory is taken than was foretold. It does not
+  /// depend on the number of ranks, on which exact figures must not.
+  std::int64_t evaluation_batch() const {
+    const std::int64_t at_once = std::max<std::int64_t>(1, settings_.batch / settings_.accumulate);
+    return std::min(settings_.evaluation_batch, at_once);
+  }
+
   /// False: the run is asked to stop, which it does before this is done.
   bool evaluate(const std::string& of, const data::DatasetPtr& set) {
     const profile::Span span("evaluate");
@@ -470,15 +504,18 @@ class Run {
     if (!settings_.exact) statistics_.take_from_first_rank();
     for (const auto& callback : settings_.callbacks) callback->before_evaluation();
     task_.model().eval();
+    const bool with_outputs = std::any_of(settings_.metrics.begin(), settings_.metrics.end(),
+                                          [](const auto& metric) { return metric->needs_outputs(); });
     const auto figures =
         figures_of(set,
-                   {.batch = settings_.evaluation_batch,
+                   {.batch = evaluation_batch(),
                     .transforms = data_.evaluation_transforms,
                     .metrics = settings_.metrics,
                     .pinned = device_.is_cuda(),
                     .break_off = [this] { return asked_to_stop(); }},
-                   shards_, group_, [this](const data::Batch& batch, std::int64_t first, std::int64_t last) {
-                     return work_.score(batch, first, last);
+                   shards_, world_, [&](const data::Batch& batch, std::int64_t first, std::int64_t last) {
+                     auto score = work_.score(batch, first, last, with_outputs);
+                     return work_.counts() ? score : std::nullopt;
                    });
     task_.model().train();
     for (const auto& callback : settings_.callbacks) callback->after_evaluation();
@@ -490,7 +527,9 @@ class Run {
     return true;
   }
 
-  comm::Communicator& group_;
+  std::shared_ptr<parallel::Mesh> mesh_;
+  comm::Communicator& world_;
+  comm::Communicator& group_;  // of the data axis
   const TrainerSettings& settings_;
   std::vector<std::shared_ptr<Observer>> observers_;  // callbacks first
   Task& task_;
@@ -506,7 +545,10 @@ class Run {
   RunLength length_;
   std::int64_t schedule_lead_;
   std::unique_ptr<Schedule> schedule_;
-  parallel::DataParallel engine_;
+  WeightOwner owner_;
+  parallel::GradientEngine& engine_;
+  ModelParts model_parts_;
+  MemoryMeter memory_;
   ShardWork work_;
   parallel::RunningStatistics statistics_;
   std::optional<parallel::SyncedBatchNorms> synced_norms_;
@@ -542,6 +584,7 @@ Trainer::Trainer(comm::Communicator& group, TrainerSettings settings) : group_(g
 void Trainer::add(std::shared_ptr<Observer> observer) { observers_.push_back(std::move(observer)); }
 
 RunResult Trainer::fit(Task& task, const TrainingData& data) {
+  keep_freed_memory();
   return Run(group_, settings_, observers_, task, data).go();
 }
 

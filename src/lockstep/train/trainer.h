@@ -21,10 +21,13 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/order.h"
 #include "lockstep/parallel/bucket_optimizer.h"
+#include "lockstep/parallel/mesh.h"
 #include "lockstep/parallel/wire.h"
 #include "lockstep/train/callback.h"
 #include "lockstep/train/checkpoint_saver.h"
+#include "lockstep/train/layout.h"
 #include "lockstep/train/loss_scaler.h"
+#include "lockstep/train/memory_meter.h"
 #include "lockstep/train/metric.h"
 #include "lockstep/train/observer.h"
 #include "lockstep/train/precision.h"
@@ -46,6 +49,20 @@ struct TrainerSettings {
   bool sync_batch_norm = false;  // batch norms take their statistics over all ranks
   std::uint64_t seed = 0;
   bool exact = false;
+  std::shared_ptr<parallel::Mesh> mesh = nullptr;  // of the trainer's ranks; none: all are on the data axis
+  // Of a mesh with stages: how micro-batches, of which `accumulate` says how many there are, pass them, and how many
+  // pieces of the model a rank has.
+  std::string pipeline_schedule = "1f1b";
+  int pipeline_chunks = 1;
+  // What ranks of the data axis share out instead of each having all: 1 what the optimiser remembers, 2 gradients too,
+  // 3 weights, too. `zero_ranks` have one copy together, 0: all; `unit_bytes` of weights at least travel together.
+  int zero = 0;
+  int zero_ranks = 0;
+  std::int64_t unit_bytes = std::int64_t{1} << 20;
+  // What of that lies in a file without a name in `offload_folder`, see OffloadFile: "none", "optimizer" or, with
+  // zero = 3, "all", which is weights, too.
+  std::string offload = kOffloadNothing;
+  std::string offload_folder = {};
   int shards = 16;             // of exact mode, a power of two and at least as many as ranks
   std::string device = "cpu";  // see device.h
   Precision precision = Precision::Float32;
@@ -63,9 +80,17 @@ struct TrainerSettings {
   std::vector<std::shared_ptr<const Metric>> metrics = {};
   std::vector<std::shared_ptr<Callback>> callbacks = {};  // of one run
   CheckpointSettings checkpoints = {};
+  std::optional<models::ModelData> model_data =
+      {};  // kept in checkpoints, so that the model is made again without data
   std::int64_t check_every_steps =
       1000;                // whether all ranks have the same weights, and after every epoch; 0: only then
   double wall_time_s = 0;  // above 0: save and stop when so much has passed
+  std::int64_t memory_before_bytes = 0;  // see MemoryMeter
+  // Of so many links that a chain passes one after another one keeps only its input, and is computed again in
+  // backward; 1: each, 0: none.
+  std::int64_t recompute_every = 0;
+  // Inputs of layers that are cheap to make again, such as norms' outputs, are not kept for backward: same bits.
+  bool recompute_inputs = false;
 };
 
 struct TrainingData {
@@ -91,6 +116,7 @@ struct RunResult {
   double waited_share = 0;  // of this time, for other ranks
   std::string ended_early;  // why a callback ended it; "": none did
   std::vector<Evaluation> evaluations;
+  MemoryReport memory;  // of what this process has done
 };
 
 class Trainer {

@@ -14,6 +14,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <torch/nn/module.h>
@@ -23,6 +24,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/memory_of_process.h"
 #include "lockstep/core/testing.h"
 #include "lockstep/data/open.h"
 #include "lockstep/parallel/layers/batch_norm.h"
@@ -510,7 +512,10 @@ TEST(Recipe, NamesAKeyThatIsNone) {
 
 TEST(Precision, IsTheRecipes) {
   const auto loss = [](const std::string& setting) {
-    return train(2, {setting, "exact=false", "model.dropout=0", "steps=40"}).result.loss;
+    std::vector<std::string> settings{setting, "exact=false", "model.dropout=0", "steps=40"};
+    // A scale that is right from the start: steps that are skipped to find it would be missing.
+    if (setting.ends_with("fp16")) settings.emplace_back("loss_scale.start=256");
+    return train(2, settings).result.loss;
   };
   const double whole = loss("precision=float32");
   EXPECT_NEAR(loss("precision=float64"), whole, 1e-4 * whole);
@@ -533,6 +538,65 @@ TEST(Precision, Float64IsEverywhere) {
       EXPECT_FALSE(at::equal(tensor, tensor.to(at::kFloat).to(at::kDouble))) << name;
     }
   });
+}
+
+/// How much it is shown at once, on any rank.
+class Watching final : public Metric {
+ public:
+  explicit Watching(bool needs_outputs) : needs_outputs_(needs_outputs) {}
+  std::vector<std::string> names() const override { return {"tokens"}; }
+  bool needs_outputs() const override { return needs_outputs_; }
+  at::Tensor sums(const Score& score) const override {
+    const std::lock_guard lock(mutex_);
+    most_tokens = std::max(most_tokens, score.count);
+    classes = std::max(classes, score.outputs.defined() ? score.outputs.size(1) : 0);
+    return at::full({1}, static_cast<double>(score.count), at::kDouble);
+  }
+  Figures figures(const at::Tensor& sums) const override { return {{"tokens", sums.item<double>()}}; }
+
+  mutable std::int64_t most_tokens = 0, classes = 0;
+
+ private:
+  bool needs_outputs_;
+  mutable std::mutex mutex_;
+};
+
+TEST(Evaluation, TakesNoMoreMemoryThanAStep) {
+  struct Case {
+    int ranks;
+    std::vector<std::string> settings;
+    std::int64_t samples;  // of a micro-batch on a rank
+  };
+  double loss = 0;
+  for (auto& [ranks, settings, samples] :
+       {Case{1, {}, 8}, Case{1, {"accumulate=3"}, 3}, Case{2, {}, 4}, Case{2, {"parallel.tensor=2"}, 8},
+        Case{2, {"parallel.pipe=2", "accumulate=4"}, 2}, Case{2, {"parallel.zero=3", "accumulate=2"}, 2}}) {
+    for (const bool needs_outputs : {false, true}) {
+      auto run = settings;
+      run.emplace_back("data.test='tokens:samples=60,length=33,vocabulary=97'");
+      const auto metric = std::make_shared<Watching>(needs_outputs);
+      const auto result =
+          train(ranks, run, {}, testing::kGpt, nullptr, [&](RecipeRun& made) { made.settings.metrics = {metric}; })
+              .result;
+      const std::string what = fmt::format("{} ranks, {}", ranks, settings.empty() ? "" : settings[0]);
+      const auto& figures = result.evaluations.at(0).figures;
+      EXPECT_EQ(figures.at(1).second, 60 * 32) << what;
+      if (loss == 0) loss = figures.at(0).second;
+      EXPECT_NEAR(figures.at(0).second, loss, 1e-4) << what;
+      EXPECT_LE(metric->most_tokens, samples * 32) << what;
+      EXPECT_EQ(metric->classes, needs_outputs ? 97 : 0) << what;
+    }
+  }
+}
+
+TEST(Precision, LeavesWeightsUntouchedThatNobodyHasFilled) {
+  const parallel::DeferredFilling deferred;
+  torch::nn::Module model;
+  model.register_module("large", parallel::Linear(8192, 8192));  // 512 MiB in float64
+  const std::int64_t before = anonymous_bytes();
+  convert_(model, Precision::Float64);
+  EXPECT_LT(anonymous_bytes() - before, std::int64_t{64} << 20);
+  for (const auto& tensor : model.parameters()) EXPECT_EQ(tensor.scalar_type(), at::kDouble);
 }
 
 // Scaling by powers of two does not round, but where it saves what would vanish in half.

@@ -4,18 +4,18 @@
 #include <ATen/ops/relu.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/nn/modules/conv.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/models/module_model.h"
+#include "lockstep/parallel/layers/convolution.h"
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/layers/linear.h"
 
 namespace lockstep::models {
 namespace {
 
-using torch::nn::Conv2d;
-using torch::nn::Conv2dOptions;
+using parallel::Convolution;
+using parallel::ConvolutionShape;
 
 /// Children by the numbers that they have among torchvision's layers.
 class Numbered : public torch::nn::Module {
@@ -31,11 +31,16 @@ class AlexNet : public torch::nn::Module {
   AlexNet(std::int64_t channels, std::int64_t outputs, double drop)
       : features_(register_module("features", std::make_shared<Numbered>())),
         classifier_(register_module("classifier", std::make_shared<Numbered>())),
-        conv0_(features_->add(0, Conv2d(Conv2dOptions(channels, 64, 11).stride(4).padding(2)))),
-        conv3_(features_->add(3, Conv2d(Conv2dOptions(64, 192, 5).padding(2)))),
-        conv6_(features_->add(6, Conv2d(Conv2dOptions(192, 384, 3).padding(1)))),
-        conv8_(features_->add(8, Conv2d(Conv2dOptions(384, 256, 3).padding(1)))),
-        conv10_(features_->add(10, Conv2d(Conv2dOptions(256, 256, 3).padding(1)))),
+        conv0_(features_->add(0, Convolution(ConvolutionShape{
+                                     .inputs = channels, .outputs = 64, .kernel = 11, .stride = 4, .padding = 2}))),
+        conv3_(
+            features_->add(3, Convolution(ConvolutionShape{.inputs = 64, .outputs = 192, .kernel = 5, .padding = 2}))),
+        conv6_(
+            features_->add(6, Convolution(ConvolutionShape{.inputs = 192, .outputs = 384, .kernel = 3, .padding = 1}))),
+        conv8_(
+            features_->add(8, Convolution(ConvolutionShape{.inputs = 384, .outputs = 256, .kernel = 3, .padding = 1}))),
+        conv10_(features_->add(
+            10, Convolution(ConvolutionShape{.inputs = 256, .outputs = 256, .kernel = 3, .padding = 1}))),
         drop0_(classifier_->add(0, parallel::Dropout(drop))),
         drop3_(classifier_->add(3, parallel::Dropout(drop))),
         fc1_(classifier_->add(1, parallel::Linear(256 * 6 * 6, 4096))),
@@ -55,7 +60,7 @@ class AlexNet : public torch::nn::Module {
   static at::Tensor pool(const at::Tensor& values) { return at::max_pool2d(values, {3, 3}, {2, 2}); }
 
   std::shared_ptr<Numbered> features_, classifier_;
-  Conv2d conv0_, conv3_, conv6_, conv8_, conv10_;
+  Convolution conv0_, conv3_, conv6_, conv8_, conv10_;
   parallel::Dropout drop0_, drop3_;
   parallel::Linear fc1_, fc4_, fc6_;
 };

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/embedding.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/models/module_model.h"
 #include "lockstep/parallel/layers/dropout.h"
+#include "lockstep/parallel/layers/embedding.h"
 #include "lockstep/parallel/layers/linear.h"
 
 namespace lockstep::models {
@@ -69,8 +69,7 @@ class LstmLayers : public torch::nn::Module {
 class LstmModel : public torch::nn::Module {
  public:
   LstmModel(std::int64_t words, std::int64_t width, std::int64_t hidden, std::int64_t layers, double drop, bool sparse)
-      : embedding_(register_module("embedding",
-                                   torch::nn::Embedding(torch::nn::EmbeddingOptions(words, width).sparse(sparse)))),
+      : embedding_(register_module("embedding", parallel::Embedding(words, width, sparse))),
         dropout_(register_module("dropout", parallel::Dropout(drop))),
         lstm_(register_module("lstm", std::make_shared<LstmLayers>(width, hidden, layers, drop))),
         head_(register_module("head", parallel::Linear(hidden, words))) {}
@@ -78,7 +77,7 @@ class LstmModel : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens) { return head_(dropout_(lstm_->forward(embedding_(tokens)))); }
 
  private:
-  torch::nn::Embedding embedding_;
+  parallel::Embedding embedding_;
   parallel::Dropout dropout_;
   std::shared_ptr<LstmLayers> lstm_;
   parallel::Linear head_;

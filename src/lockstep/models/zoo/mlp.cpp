@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include <ATen/ops/relu.h>
+#include <fmt/format.h>
 #include <torch/nn/modules/container/modulelist.h>
 
 #include "lockstep/core/error.h"
@@ -26,17 +27,42 @@ class Mlp : public torch::nn::Module {
     layers_->push_back(parallel::Linear(inputs, outputs));
   }
 
-  at::Tensor forward(const at::Tensor& input) {
-    at::Tensor values = input.flatten(1);
+  /// Two layers make a link, the first of which may be split by its outputs and the second by its inputs.
+  parallel::Chain chain() {
+    parallel::Chain links;
     const std::size_t count = layers_->size();
-    for (std::size_t number = 0; number < count; ++number) {
-      values = layers_->ptr<parallel::LinearImpl>(number)->forward(values);
-      if (number + 1 < count) values = dropouts_->ptr<parallel::DropoutImpl>(number)->forward(at::relu(values));
+    for (std::size_t first = 0; first < count; first += 2) {
+      const std::size_t last = std::min(first + 2, count);
+      parallel::Link link{fmt::format("layers.{}", first), {}, [this, first, last](const at::Tensor& input) {
+                            at::Tensor values = input.flatten(1);
+                            for (std::size_t number = first; number < last; ++number) values = layer(number, values);
+                            return values;
+                          }};
+      for (std::size_t number = first; number < last; ++number) {
+        link.modules.push_back(fmt::format("layers.{}", number));
+        if (number + 1 < count) link.modules.push_back(fmt::format("dropouts.{}", number));
+      }
+      links.push_back(std::move(link));
     }
-    return values;
+    return links;
+  }
+
+  parallel::TensorPlan tensor_plan(int) const {
+    parallel::TensorPlan plan;
+    for (std::size_t first = 0; first + 1 < layers_->size(); first += 2) {
+      plan[fmt::format("layers.{}", first)] = plan[fmt::format("dropouts.{}", first)] = "column";
+      plan[fmt::format("layers.{}", first + 1)] = "row";
+    }
+    return plan;
   }
 
  private:
+  at::Tensor layer(std::size_t number, const at::Tensor& input) {
+    const at::Tensor values = layers_->ptr<parallel::LinearImpl>(number)->forward(input);
+    if (number + 1 == layers_->size()) return values;
+    return dropouts_->ptr<parallel::DropoutImpl>(number)->forward(at::relu(values));
+  }
+
   torch::nn::ModuleList layers_;
   torch::nn::ModuleList dropouts_;  // behind all layers but the last
 };

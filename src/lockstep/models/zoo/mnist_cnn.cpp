@@ -2,10 +2,10 @@
 #include <ATen/ops/relu.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/nn/modules/conv.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/models/module_model.h"
+#include "lockstep/parallel/layers/convolution.h"
 #include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/layers/max_pool.h"
@@ -13,11 +13,14 @@
 namespace lockstep::models {
 namespace {
 
+using parallel::Convolution;
+using parallel::ConvolutionShape;
+
 class MnistCnn : public torch::nn::Module {
  public:
   MnistCnn(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t outputs, double drop)
-      : conv1_(register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, 32, 3)))),
-        conv2_(register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(32, 64, 3)))),
+      : conv1_(register_module("conv1", Convolution(ConvolutionShape{.inputs = channels, .outputs = 32, .kernel = 3}))),
+        conv2_(register_module("conv2", Convolution(ConvolutionShape{.inputs = 32, .outputs = 64, .kernel = 3}))),
         dropout1_(register_module("dropout1", parallel::Dropout(drop / 2))),
         dropout2_(register_module("dropout2", parallel::Dropout(drop))),
         fc1_(register_module("fc1", parallel::Linear(64 * ((height - 4) / 2) * ((width - 4) / 2), 128))),
@@ -32,7 +35,7 @@ class MnistCnn : public torch::nn::Module {
   }
 
  private:
-  torch::nn::Conv2d conv1_, conv2_;
+  Convolution conv1_, conv2_;
   parallel::Dropout dropout1_, dropout2_;
   parallel::Linear fc1_, fc2_;
 };

@@ -1,30 +1,33 @@
 // ResNet-18 and -50 as torchvision has them, names included; stem = "small" keeps the
 // size of small images, as is usual for CIFAR.
+#include <cmath>
+
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/relu.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/nn/init.h>
 #include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/conv.h>
 
 #include "lockstep/core/error.h"
 #include "lockstep/models/module_model.h"
 #include "lockstep/parallel/layers/batch_norm.h"
+#include "lockstep/parallel/layers/convolution.h"
 #include "lockstep/parallel/layers/linear.h"
 
 namespace lockstep::models {
 namespace {
 
 using parallel::BatchNorm;
-using torch::nn::Conv2d;
-using torch::nn::Conv2dOptions;
+using parallel::Convolution;
 using torch::nn::Sequential;
 
-Conv2d convolution(std::int64_t inputs, std::int64_t outputs, std::int64_t kernel, std::int64_t stride) {
-  Conv2d layer(Conv2dOptions(inputs, outputs, kernel).stride(stride).padding(kernel / 2).bias(false));
-  torch::nn::init::kaiming_normal_(layer->weight, 0, torch::kFanOut, torch::kReLU);
+/// Begins so that slopes keep their size on the way back (He et al., 2015).
+Convolution convolution(std::int64_t inputs, std::int64_t outputs, std::int64_t kernel, std::int64_t stride) {
+  Convolution layer(parallel::ConvolutionShape{
+      .inputs = inputs, .outputs = outputs, .kernel = kernel, .stride = stride, .padding = kernel / 2, .bias = false});
+  const auto fan_out = static_cast<double>(outputs * kernel * kernel);
+  layer->begin_with(layer->weight, parallel::InitialValues::normal(std::sqrt(2 / fan_out)));
   return layer;
 }
 
@@ -59,7 +62,7 @@ class Residual : public torch::nn::Module {
   }
 
  private:
-  std::vector<Conv2d> convolutions_;
+  std::vector<Convolution> convolutions_;
   std::vector<BatchNorm> norms_;
   Sequential downsample_{nullptr};
 };
@@ -73,6 +76,7 @@ class ResNet : public torch::nn::Module {
  public:
   ResNet(const Shape& shape, bool small_stem, std::int64_t width, std::int64_t channels, std::int64_t outputs)
       : small_stem_(small_stem),
+        bottleneck_(shape.bottleneck),
         conv1_(register_module("conv1", convolution(channels, width, small_stem ? 3 : 7, small_stem ? 1 : 2))),
         bn1_(register_module("bn1", BatchNorm(width))) {
     std::int64_t inputs = width;
@@ -91,16 +95,37 @@ class ResNet : public torch::nn::Module {
     fc_ = register_module("fc", parallel::Linear(inputs, outputs));
   }
 
-  at::Tensor forward(const at::Tensor& input) {
-    at::Tensor values = at::relu(bn1_(conv1_(input)));
-    if (!small_stem_) values = at::max_pool2d(values, {3, 3}, {2, 2}, {1, 1});
-    for (auto& layer : layers_) values = layer->forward(values);
-    return fc_(at::adaptive_avg_pool2d(values, {1, 1}).flatten(1));
+  parallel::Chain chain() {
+    parallel::Chain links{{"stem", {"conv1", "bn1"}, [this](const at::Tensor& images) { return stem(images); }}};
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      for (std::size_t block = 0; block < layers_[layer]->size(); ++block) {
+        const std::string name = fmt::format("layer{}.{}", layer + 1, block);
+        links.push_back({name, {name}, [residual = layers_[layer]->ptr<Residual>(block)](const at::Tensor& values) {
+                           return residual->forward(values);
+                         }});
+      }
+    }
+    links.push_back({"head", {"fc"}, [this](const at::Tensor& values) {
+                       return fc_(at::adaptive_avg_pool2d(values, {1, 1}).flatten(1));
+                     }});
+    return links;
+  }
+
+  /// Within a block, the convolution before the last gives each rank some of its channels.
+  parallel::TensorPlan tensor_plan(int) const {
+    const auto pattern = [](const char* layer, int number) { return fmt::format("layer*.{}{}", layer, number); };
+    const int first = bottleneck_ ? 2 : 1;
+    return {{pattern("conv", first), "column"}, {pattern("bn", first), "column"}, {pattern("conv", first + 1), "row"}};
   }
 
  private:
-  bool small_stem_;
-  Conv2d conv1_;
+  at::Tensor stem(const at::Tensor& images) {
+    const at::Tensor values = at::relu(bn1_(conv1_(images)));
+    return small_stem_ ? values : at::max_pool2d(values, {3, 3}, {2, 2}, {1, 1});
+  }
+
+  bool small_stem_, bottleneck_;
+  Convolution conv1_;
   BatchNorm bn1_;
   std::vector<Sequential> layers_;
   parallel::Linear fc_{nullptr};

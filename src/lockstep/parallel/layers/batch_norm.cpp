@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/stopwatch.h"
+#include "lockstep/parallel/chain.h"
 
 namespace lockstep::parallel {
 namespace {
@@ -108,27 +108,34 @@ struct SyncedNorm : torch::autograd::Function<SyncedNorm> {
 }  // namespace
 
 BatchNormImpl::BatchNormImpl(std::int64_t channels, double epsilon, double momentum)
-    : weight(register_parameter("weight", at::ones({channels}))),
-      bias(register_parameter("bias", at::zeros({channels}))),
-      running_mean(register_buffer("running_mean", at::zeros({channels}))),
-      running_var(register_buffer("running_var", at::ones({channels}))),
+    : weight(declare("weight", {channels}, InitialValues::constant(1))),
+      bias(declare("bias", {channels}, InitialValues::constant(0))),
+      running_mean(declare_buffer("running_mean", {channels}, 0)),
+      running_var(declare_buffer("running_var", {channels}, 1)),
       num_batches_tracked(register_buffer("num_batches_tracked", at::zeros({}, at::kLong))),
       epsilon_(epsilon),
       momentum_(momentum) {}
+
+void BatchNormImpl::split_by(const std::string&) {
+  for (const at::Tensor& of_channels : {weight, bias, running_mean, running_var}) {
+    cut(of_channels, {.dim = 0, .index = ranks()->rank(), .count = ranks()->size()});
+  }
+}
 
 at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
   if (input.dim() < 2 || input.size(1) != weight.numel()) {
     fail(Fault::Usage, fmt::format("a batch norm of {} channels takes [sample, channel, …], not [{}]", weight.numel(),
                                    fmt::join(input.sizes(), ", ")));
   }
-  if (is_training()) num_batches_tracked.add_(1);
+  const bool counts = is_training() && !recomputing();
+  if (counts) num_batches_tracked.add_(1);
   if (is_training() && over_ranks_ != nullptr) return synced(input);
   if (is_training() && input.numel() == weight.numel()) {
     fail(Fault::Data,
          "a batch norm has one value per channel, of which there is no variance; use larger batches (with exact mode "
          "more samples per shard), or sync_batch_norm = true");
   }
-  return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum_, epsilon_,
+  return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), counts ? momentum_ : 0, epsilon_,
                         at::globalContext().userEnabledCuDNN());
 }
 
@@ -141,7 +148,7 @@ at::Tensor BatchNormImpl::synced(const at::Tensor& input) {
                      "larger batches",
                      moments.count));
   }
-  {
+  if (!recomputing()) {
     const at::NoGradGuard no_gradients;
     running_mean.lerp_(moments.mean.to(running_mean.scalar_type()), momentum_);
     const at::Tensor unbiased = moments.variance * (moments.count / (moments.count - 1));

@@ -4,6 +4,8 @@
 // of all ranks (SyncedBatchNorms): ranks may have uneven parts, or none, and the result is that
 // of one process with the whole batch. Then forward and backward are collectives, so every rank
 // runs both, a rank without samples with an empty input.
+//
+// Split by "column" it has some of the channels, behind a convolution that is split so.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +13,26 @@
 #include <memory>
 #include <vector>
 
-#include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/layers/layer.h"
 
 namespace lockstep::parallel {
 
 class SyncedBatchNorms;
 
-class BatchNormImpl : public torch::nn::Module {
+class BatchNormImpl : public Layer {
  public:
   explicit BatchNormImpl(std::int64_t channels, double epsilon = 1e-5, double momentum = 0.1);
   at::Tensor forward(const at::Tensor& input);  // [sample, channel, …]
 
   at::Tensor weight, bias;                                    // [channels]
   at::Tensor running_mean, running_var, num_batches_tracked;  // of training, for evaluation
+
+ protected:
+  std::vector<std::string> ways() const override { return {"column"}; }
+  void split_by(const std::string& how) override;
 
  private:
   friend class SyncedBatchNorms;

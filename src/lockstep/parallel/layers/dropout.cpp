@@ -1,11 +1,14 @@
 #include "lockstep/parallel/layers/dropout.h"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/random.h"
@@ -14,23 +17,64 @@
 namespace lockstep::parallel {
 namespace {
 
-/// Zeros, and what makes up for them, each element by bits of its own number: the same however many threads fill it.
+/// Zeros, and what makes up for them, each element by bits of its own number.
 template <class Number>
-void fill_mask(at::Tensor& mask, std::uint64_t stream, std::uint64_t seed, double probability) {
-  constexpr std::int64_t kGrain = 1 << 14;
-  auto* values = mask.mutable_data_ptr<Number>();
-  const std::int64_t count = mask.numel();
-  const auto kept = static_cast<Number>(1 / (1 - probability));
-  const auto below = static_cast<std::uint64_t>(probability * 0x1p32);
-  const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
-  at::parallel_for(0, (count + 3) / 4, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block) {
+class Mask {
+ public:
+  Mask(std::uint64_t stream, std::uint64_t seed, double probability)
+      : stream_(stream),
+        key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+        below_(static_cast<std::uint64_t>(probability * 0x1p32)),
+        kept_(static_cast<Number>(1 / (1 - probability))) {}
+
+  /// `count` elements from number `first` on.
+  void fill(Number* values, std::int64_t first, std::int64_t count) const {
+    const std::int64_t end = first + count;
+    for (std::int64_t block = first / 4; 4 * block < end; ++block) {
       const auto bits = philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-                                    static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
-                                   key);
-      for (std::int64_t i = 4 * block; i < std::min(count, 4 * block + 4); ++i) {
-        values[i] = bits[static_cast<std::size_t>(i - 4 * block)] < below ? Number{0} : kept;
+                                    static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)},
+                                   key_);
+      for (std::int64_t i = std::max(first, 4 * block); i < std::min(end, 4 * block + 4); ++i) {
+        values[i - first] = bits[static_cast<std::size_t>(i - 4 * block)] < below_ ? Number{0} : kept_;
       }
+    }
+  }
+
+ private:
+  std::uint64_t stream_;
+  PhiloxKey key_;
+  std::uint64_t below_;
+  Number kept_;
+};
+
+/// The last dim, unless that is the samples'.
+std::int64_t columns_of(const at::Tensor& values) { return values.dim() > 1 ? values.size(-1) : 1; }
+
+/// Where this rank's elements lie among those of all ranks, which are a matrix: some rows of each sample, one sample
+/// behind the other.
+struct Place {
+  std::int64_t first_sample;
+  std::int64_t first_row, own_rows, all_rows;  // of a sample
+  std::int64_t first_column, all_columns;
+
+  std::int64_t row(std::int64_t own) const {
+    return (first_sample + own / own_rows) * all_rows + first_row + own % own_rows;
+  }
+};
+
+/// The same however many threads fill it.
+template <class Number>
+void fill_rows(const Mask<Number>& mask, at::Tensor& values, const Place& place) {
+  const std::int64_t columns = columns_of(values), rows = values.numel() / columns;
+  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / columns);
+  auto* elements = values.mutable_data_ptr<Number>();
+  at::parallel_for(0, rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    if (columns == place.all_columns && place.own_rows == place.all_rows) {
+      mask.fill(elements + begin * columns, place.row(begin) * columns, (end - begin) * columns);
+      return;
+    }
+    for (std::int64_t row = begin; row < end; ++row) {
+      mask.fill(elements + row * columns, place.row(row) * place.all_columns + place.first_column, columns);
     }
   });
 }
@@ -49,15 +93,48 @@ DropoutImpl::DropoutImpl(double probability) : probability_(probability) {
   }
 }
 
+std::pair<std::int64_t, std::int64_t> DropoutImpl::columns(std::int64_t own) {
+  if (ranks() == nullptr || over_time_) return {0, own};
+  // How many there are follows from the weights in front, so it never changes: all ranks find it out together, once,
+  // in the first forward that drops, and no recomputation asks again. Were it to change, it could do so on some
+  // ranks alone (5 columns are 3 and 2, 4 are 2 and 2), of which the others would wait for the rest.
+  if (own_columns_ >= 0 && own != own_columns_) {
+    fail(Fault::Usage, fmt::format("a dropout that is split by column has had {} columns, and now gets {}: give each "
+                                   "layer a Dropout of its own",
+                                   own_columns_, own));
+  }
+  if (own_columns_ < 0) {
+    const auto all = comm::gather_values(*ranks(), std::span<const std::int64_t>(&own, 1));
+    columns_before_ = all_columns_ = 0;
+    for (int rank = 0; rank < ranks()->size(); ++rank) {
+      if (rank == ranks()->rank()) columns_before_ = all_columns_;
+      all_columns_ += all[static_cast<std::size_t>(rank)];
+    }
+    own_columns_ = own;
+  }
+  return {columns_before_, all_columns_};
+}
+
 at::Tensor DropoutImpl::forward(const at::Tensor& input) {
-  if (!is_training() || probability_ == 0) return input;
+  if (!is_training() || probability_ == 0 || input.numel() == 0) return input;
   const auto type = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   // From pinned memory a GPU fetches it while this thread goes on.
   at::Tensor mask = at::empty(input.sizes(), at::TensorOptions(type).pinned_memory(input.is_cuda()));
   const RandomKey& now = random_key();
-  const std::uint64_t stream = mix(key, now.step, now.shard);
-  type == at::kDouble ? fill_mask<double>(mask, stream, now.seed, probability_)
-                      : fill_mask<float>(mask, stream, now.seed, probability_);
+  const std::uint64_t stream = mix(key, static_cast<std::uint64_t>(now.step));
+  const auto [first_column, all_columns] = columns(columns_of(input));
+  const std::int64_t rows = input.numel() / columns_of(input) / input.size(0);  // of a sample
+  const bool slices = over_time_ && ranks() != nullptr;
+  const Place place{.first_sample = now.sample,
+                    .first_row = slices ? ranks()->rank() * rows : 0,
+                    .own_rows = rows,
+                    .all_rows = slices ? ranks()->size() * rows : rows,
+                    .first_column = first_column,
+                    .all_columns = all_columns};
+  const auto fill = [&]<class Number>(Number) {
+    fill_rows(Mask<Number>(stream, now.seed, probability_), mask, place);
+  };
+  type == at::kDouble ? fill(double{}) : fill(float{});
   return input * mask.to(input.device(), type, /*non_blocking=*/true).to(input.scalar_type());
 }
 

@@ -1,25 +1,39 @@
 // lockstep/parallel/layers/dropout.h
 //
-// torch::nn::Dropout, whose mask is a function of the random key and of its own name in
-// the model alone (see random_key.h and name_layers()).
+// torch::nn::Dropout, whose mask is a function of the random key, of its own name in the model
+// and of where an element lies among those of all samples of the step: however samples are spread
+// over ranks and pieces, and however layers are split, masks are those of one process. Samples are
+// the first dim. Split by "column" it knows that its input is some of the columns (the last dim)
+// of each rank's; split by "time", that it is a slice of time (the second dim), see time_slices.h.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
-#include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
+
+#include "lockstep/parallel/layers/layer.h"
 
 namespace lockstep::parallel {
 
-class DropoutImpl : public torch::nn::Module {
+class DropoutImpl : public Layer {
  public:
   explicit DropoutImpl(double probability = 0.5);
   at::Tensor forward(const at::Tensor& input);
 
   std::uint64_t key = 0;  // of its name
 
+ protected:
+  std::vector<std::string> ways() const override { return {"column", "time"}; }
+  void split_by(const std::string& how) override { over_time_ = how == "time"; }
+
  private:
+  /// Columns of the ranks before this one, and of all.
+  std::pair<std::int64_t, std::int64_t> columns(std::int64_t own);
+
   double probability_;
+  bool over_time_ = false;
+  std::int64_t own_columns_ = -1, columns_before_ = 0, all_columns_ = 0;  // as ranks have told each other
 };
 TORCH_MODULE(Dropout);
 

@@ -1,73 +1,169 @@
 #include "lockstep/parallel/layers/linear.h"
 
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <optional>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/addmm.h>
+#include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/nn/init.h>
 
 #include "lockstep/parallel/gradient_sink.h"
+#include "lockstep/parallel/late_gradients.h"
+#include "lockstep/parallel/matrix_products.h"
+#include "lockstep/parallel/tensor_parallel.h"
+#include "lockstep/parallel/time_slices.h"
 
 namespace lockstep::parallel {
 namespace {
 
-/// Of the rows of `slopes` and `input`; into the sink if the parameter has one, else returned.
-at::Tensor weight_gradient(const at::Tensor& weight, const at::Tensor& slopes, const at::Tensor& input) {
+/// Of the rows of `slopes` and `input`, into the sink.
+void add_weight_gradient(const at::Tensor& weight, const at::Tensor& slopes, const at::Tensor& input) {
   GradientSink* sink = gradient_sink(weight);
-  if (sink == nullptr) return slopes.t().mm(input);
   at::Tensor target = sink->target();
   if (weight.grad().defined()) {
-    target.addmm_(slopes.t(), input);
+    add_product(target, slopes.t(), input);
   } else {
-    at::mm_out(target, slopes.t(), input);
+    product_out(target, slopes.t(), input);
     weight.mutable_grad() = target;
   }
   sink->ready();
+}
+
+/// The same; returned if the parameter has no sink any more.
+at::Tensor weight_gradient(const at::Tensor& weight, const at::Tensor& slopes,
+                           const std::function<at::Tensor()>& input) {
+  if (gradient_sink(weight) == nullptr) return product(slopes.t(), input());
+  if (LateGradients* late = LateGradients::now()) {
+    late->add(weight, [weight, slopes, input] {
+      const at::NoGradGuard no_gradients;
+      add_weight_gradient(weight, slopes, input());
+    });
+  } else {
+    add_weight_gradient(weight, slopes, input());
+  }
   return {};
 }
 
+/// What backward of a DirectLinear needs beside tensors.
+struct Direct : torch::CustomClassHolder {
+  comm::Communicator* ranks = nullptr;  // that have other outputs of the same input; nullptr: there are none
+  bool over_time = false;               // each of them has a slice of the input
+  std::function<at::Tensor()> again;    // makes the input; none: it is saved
+};
+
 struct DirectLinear : torch::autograd::Function<DirectLinear> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
-                            const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
-    context->save_for_backward({input, weight});
+                            const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                            const c10::intrusive_ptr<Direct>& direct) {
+    context->save_for_backward({direct->again ? at::Tensor() : input, weight});
     context->saved_data["bias"] = bias.has_value();
-    return at::linear(input, weight, bias);
+    context->saved_data["direct"] = c10::IValue::make_capsule(direct);
+    if (!direct->over_time) return linear_map(input, weight, bias);
+    return linear_map(in_time(GatheredSlices(input, *direct->ranks).by_rank()), weight, bias);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& slopes_of_output) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &input = saved[0], &weight = saved[1];
-    const at::Tensor slopes = slopes_of_output[0].reshape({-1, weight.size(0)});
-    at::Tensor of_input, of_bias;
-    // The weight's last, for once that is ready new weights may come.
-    if (context->needs_input_grad(0)) of_input = slopes.mm(weight).view(input.sizes());
+    const at::Tensor& weight = saved[1];
+    const auto capsule = context->saved_data["direct"].toCapsule();
+    const auto& direct = static_cast<const Direct&>(*capsule);
+    comm::Communicator* ranks = direct.ranks;
+    const bool over_time = direct.over_time;
+    // Also for a gradient that comes late: what it is made of is no smaller, and a norm's weights may be gone then.
+    const at::Tensor input = direct.again ? direct.again() : saved[0];
+    const at::Tensor& given = slopes_of_output[0];
+    // With slices, rows are in the order of ranks, in which slices come and go: here it does not matter.
+    const at::Tensor slopes = (over_time ? by_rank(given, *ranks) : given).reshape({-1, weight.size(0)});
+    std::shared_ptr<GatheredSlices> slices;
+    const bool late = LateGradients::now() != nullptr;
+    if (over_time && !late) slices = std::make_shared<GatheredSlices>(input, *ranks);
+    at::Tensor of_input, of_bias, share;
+    comm::Work summed;
+    // The weight's last, for once that is ready new weights may come. Meanwhile the input's travels.
+    if (context->needs_input_grad(0) && ranks != nullptr) {
+      const comm::CallOptions options{.name = "slopes of a layer", .lane = comm::Lane::Bulk};
+      share = ranks->empty({slopes.size(0), weight.size(1)}, slopes.scalar_type());
+      product_out(share, slopes, weight);
+      if (over_time) {
+        of_input = ranks->empty(input.sizes(), slopes.scalar_type());
+        summed = ranks->reduce_scatter(of_input, share, comm::ReduceOp::Sum, options);
+      } else {
+        summed = ranks->all_reduce_(share, comm::ReduceOp::Sum, options);
+        of_input = share.view(input.sizes());
+      }
+    } else if (context->needs_input_grad(0)) {
+      of_input = product(slopes, weight).view(input.sizes());
+    }
     if (context->saved_data["bias"].toBool() && context->needs_input_grad(2)) of_bias = slopes.sum(0);
-    return {of_input, weight_gradient(weight, slopes, input.reshape({-1, weight.size(1)})), of_bias};
+    const auto rows = [input, slices, gathers = over_time ? ranks : nullptr, width = weight.size(1)] {
+      if (gathers == nullptr) return input.reshape({-1, width});
+      return (slices ? slices->by_rank() : GatheredSlices(input, *gathers).by_rank()).reshape({-1, width});
+    };
+    const at::Tensor of_weight = weight_gradient(weight, slopes, rows);
+    summed.wait();
+    if (of_input.defined()) of_input = of_input.to(slopes.device());
+    return {of_input, of_weight, of_bias, {}};
   }
 };
 
-}  // namespace
-
-LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs, bool with_bias)
-    : weight(register_parameter("weight", at::empty({outputs, inputs}))),
-      bias(with_bias ? register_parameter("bias", at::empty({outputs})) : at::Tensor()) {
-  torch::nn::init::kaiming_uniform_(weight, std::sqrt(5));
-  const double bound = 1 / std::sqrt(static_cast<double>(inputs));
-  if (with_bias) torch::nn::init::uniform_(bias, -bound, bound);
+/// As autocast would have it.
+at::Tensor in_half(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                   const c10::intrusive_ptr<Direct>& how) {
+  const auto device = weight.device().type();
+  const auto type = at::autocast::get_autocast_dtype(device);
+  const auto cast = [&](const at::Tensor& values) { return at::autocast::cached_cast(type, values, device); };
+  if (how->again) how->again = [again = how->again, type] { return again().to(type); };
+  return DirectLinear::apply(cast(input), cast(weight), bias ? std::optional(cast(*bias)) : std::nullopt, how);
 }
 
-at::Tensor LinearImpl::forward(const at::Tensor& input) {
-  const bool direct = at::GradMode::is_enabled() && weight.requires_grad() && gradient_sink(weight) != nullptr &&
-                      input.scalar_type() == weight.scalar_type() &&
-                      !at::autocast::is_autocast_enabled(weight.device().type());
-  const auto maybe_bias = bias.defined() ? std::optional(bias) : std::nullopt;
-  return direct ? DirectLinear::apply(input, weight, maybe_bias) : at::linear(input, weight, maybe_bias);
+}  // namespace
+
+LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs, bool with_bias, std::int64_t bands) : bands_(bands) {
+  const auto bound = InitialValues::uniform(1 / std::sqrt(static_cast<double>(inputs)));
+  weight = declare("weight", {outputs, inputs}, bound);
+  if (with_bias) bias = declare("bias", {outputs}, bound);
+}
+
+void LinearImpl::split_by(const std::string& how) {
+  sums_ = how.starts_with("row");
+  over_time_ = how.ends_with("+time");
+  const Cut by_outputs{.dim = 0, .bands = bands_, .index = ranks()->rank(), .count = ranks()->size()};
+  const Cut by_inputs{.dim = 1, .bands = 1, .index = ranks()->rank(), .count = ranks()->size()};
+  cut(weight, sums_ ? by_inputs : by_outputs);
+  if (bias.defined() && !sums_) cut(bias, by_outputs);
+  if (bias.defined() && sums_ && over_time_) gets_partial_gradient(bias);
+}
+
+at::Tensor LinearImpl::forward(const at::Tensor& input) { return of_made({input}); }
+
+at::Tensor LinearImpl::of_made(const MadeInput& made) {
+  const at::Tensor& input = made.values;
+  const bool trains = at::GradMode::is_enabled() && weight.requires_grad();
+  const bool casts = at::autocast::is_autocast_enabled(weight.device().type());
+  const bool direct =
+      trains && !casts && gradient_sink(weight) != nullptr && input.scalar_type() == weight.scalar_type();
+  const auto maybe_bias = bias.defined() && !sums_ ? std::optional(bias) : std::nullopt;
+  comm::Communicator* over = outputs_over();
+  const at::Tensor output = [&] {
+    const bool slices = over != nullptr && over_time_;
+    const auto how = c10::make_intrusive<Direct>();
+    how->ranks = over;
+    how->over_time = slices;
+    how->again = made.again;
+    if (direct) return DirectLinear::apply(input, weight, maybe_bias, how);
+    // The weight's gradient comes through its cast then, as libtorch's does, which would keep all of the input.
+    if (trains && casts && (slices || made.again)) return in_half(input, weight, maybe_bias, how);
+    if (over == nullptr) return linear_map(input, weight, maybe_bias);
+    return linear_map(slices ? gather_slices(input, *over) : to_all_ranks(input, *over), weight, maybe_bias);
+  }();
+  if (!sums_) return output;
+  const at::Tensor sum = over_time_ ? sum_to_slices(output, *ranks()) : sum_of_ranks(output, *ranks());
+  return bias.defined() ? sum + bias : sum;
 }
 
 }  // namespace lockstep::parallel

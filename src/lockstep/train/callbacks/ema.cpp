@@ -42,6 +42,7 @@ class Ema final : public Callback {
 
   nlohmann::json state() const override { return {{"steps", steps_}}; }
   void set_state(const nlohmann::json& state) override { steps_ = state.at("steps").get<std::int64_t>(); }
+  bool keeps_weights() const override { return true; }
   parallel::Parameters tensors() const override { return averages_; }
 
  private:

@@ -10,6 +10,7 @@ namespace {
 class Perplexity final : public Metric {
  public:
   std::vector<std::string> names() const override { return {"perplexity"}; }
+  bool needs_outputs() const override { return false; }
   at::Tensor sums(const Score& score) const override {
     return at::tensor({score.loss.item<double>(), static_cast<double>(score.count)}, at::kDouble);
   }

@@ -1,7 +1,5 @@
 // Which of several classes a sample is of.
 #include <ATen/ops/cat.h>
-#include <ATen/ops/cross_entropy_loss.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
@@ -54,17 +52,16 @@ class Classification final : public TaskKind {
     return {{columns}, classes};
   }
 
-  Score score(models::Model& model, const data::Batch& batch) const override {
-    const at::Tensor outputs = for_loss(model.forward(input_of(model, batch, places_of_input(batch.schema))));
+  at::Tensor input(models::Model& model, const data::Batch& batch) const override {
+    return input_of(model, batch, places_of_input(batch.schema));
+  }
+
+  Score score(const at::Tensor& given, const data::Batch& batch, const parallel::ClassSplit& split) const override {
+    const at::Tensor outputs = for_loss(given);
     if (batch[target_].is_cpu()) check_whole(batch);
     const at::Tensor targets = batch[target_].flatten().to(at::kLong);
-    try {
-      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone, smoothing_),
-              targets.numel(), outputs.detach(), targets};
-    } catch (const c10::Error&) {
-      if (targets.is_cpu()) check(batch);
-      throw;
-    }
+    return {parallel::cross_entropy_sum(outputs, targets, smoothing_, split), targets.numel(), outputs.detach(),
+            targets};
   }
 
   void check(const data::Batch& batch) const override {

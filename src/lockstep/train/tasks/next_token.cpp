@@ -1,6 +1,4 @@
 // Which token comes next, at every place of a window.
-#include <ATen/ops/cross_entropy_loss.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
@@ -26,27 +24,26 @@ class NextToken final : public TaskKind {
     return {{field.shape[0] - 1}, words_};
   }
 
-  Score score(models::Model& model, const data::Batch& batch) const override {
-    const at::Tensor tokens = batch.tensors[place(batch.schema)].to(at::kLong);  // [batch, time + 1]
-    try {
-      const std::int64_t time = tokens.size(1) - 1;
-      const at::Tensor outputs = for_loss(model.forward(tokens.narrow(1, 0, time))).flatten(0, 1);
-      const at::Tensor targets = tokens.narrow(1, 1, time).flatten();
-      return {at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kIgnoreNone), targets.numel(),
-              outputs.detach(), targets};
-    } catch (const c10::Error&) {
-      if (tokens.is_cpu()) check(batch);
-      throw;
-    }
+  at::Tensor input(models::Model&, const data::Batch& batch) const override {
+    const at::Tensor tokens = tokens_of(batch);
+    return tokens.narrow(1, 0, tokens.size(1) - 1);
+  }
+
+  Score score(const at::Tensor& given, const data::Batch& batch, const parallel::ClassSplit& split) const override {
+    const at::Tensor tokens = tokens_of(batch), outputs = for_loss(given).flatten(0, 1);
+    const at::Tensor targets = tokens.narrow(1, 1, tokens.size(1) - 1).flatten();
+    return {parallel::cross_entropy_sum(outputs, targets, 0, split), targets.numel(), outputs.detach(), targets};
   }
 
   void check(const data::Batch& batch) const override {
-    check_numbers(batch.tensors[place(batch.schema)].to(at::kLong), words_, batch, "token", "task.vocabulary");
+    check_numbers(tokens_of(batch), words_, batch, "token", "task.vocabulary");
   }
 
   std::vector<std::string> metrics() const override { return {"perplexity"}; }
 
  private:
+  /// [batch, time + 1]
+  at::Tensor tokens_of(const data::Batch& batch) const { return batch.tensors[place(batch.schema)].to(at::kLong); }
   std::size_t place(const data::Schema& schema) const { return field_.empty() ? 0 : data::place_of(schema, field_); }
 
   std::string field_;

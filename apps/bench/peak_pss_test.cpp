@@ -1,0 +1,36 @@
+#include "bench/peak_pss.h"
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/memory_of_process.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr std::int64_t kBytes = std::int64_t{64} << 20;
+
+TEST(Pss, GrowsWithWhatIsUsed) {
+  const std::int64_t before = proportional_set_size();
+  const std::string used(kBytes, 'x');
+  EXPECT_GT(before, 0);
+  EXPECT_GE(proportional_set_size() - before, kBytes * 9 / 10) << used.size();
+}
+
+TEST(PeakPss, RemembersWhatIsNoLongerThere) {
+  const std::int64_t before = proportional_set_size();
+  const PeakPss peak;
+  {
+    const std::string used(kBytes, 'x');
+    while (peak.bytes() - before < kBytes * 9 / 10) std::this_thread::yield();  // the test's timeout ends a blind one
+    EXPECT_EQ(used.back(), 'x');
+  }
+  EXPECT_LT(proportional_set_size() - before, kBytes / 2);
+  EXPECT_GE(peak.bytes() - before, kBytes * 9 / 10);
+}
+
+}  // namespace
+}  // namespace lockstep::apps

@@ -1,0 +1,133 @@
+#include "lockstep/parallel/stages.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/nn/module.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
+
+namespace lockstep::parallel {
+namespace {
+
+bool is_below(const std::string& path, const std::string& module) {
+  return module.empty() || path == module || path.starts_with(module + ".");
+}
+
+void empty_out(torch::nn::Module& module) {
+  for (const auto& tensors : {module.named_parameters(), module.named_buffers()}) {
+    for (const auto& named : tensors) named.value().set_data(at::empty({0}, named.value().options()));
+  }
+}
+
+void prune(torch::nn::Module& module, const std::string& path, const std::set<std::string>& kept) {
+  for (const auto& child : module.named_children()) {
+    const std::string name = path.empty() ? child.key() : path + "." + child.key();
+    const auto holds = [&](const std::string& one) { return is_below(name, one); };
+    const auto leads_to = [&](const std::string& one) { return is_below(one, name); };
+    if (std::any_of(kept.begin(), kept.end(), holds)) continue;
+    if (std::any_of(kept.begin(), kept.end(), leads_to)) {
+      prune(*child.value(), name, kept);
+      continue;
+    }
+    empty_out(*child.value());
+    module.unregister_module(child.key());
+  }
+}
+
+}  // namespace
+
+std::vector<std::size_t> balanced_cuts(const std::vector<double>& costs, int stages) {
+  const std::size_t links = costs.size(), parts = static_cast<std::size_t>(stages);
+  if (parts > links) {
+    fail(Fault::Usage,
+         fmt::format("{} stages of a pipeline for a model of {} blocks: each needs one; set parallel.pipe "
+                     "times parallel.chunks to at most {}",
+                     parts, links, links));
+  }
+  std::vector<double> up_to(links + 1);
+  std::partial_sum(costs.begin(), costs.end(), up_to.begin() + 1);
+  // best[p][l]: the least possible cost of the worst of p stages of the first l links.
+  std::vector<std::vector<double>> best(parts + 1,
+                                        std::vector<double>(links + 1, std::numeric_limits<double>::infinity()));
+  std::vector<std::vector<std::size_t>> from(parts + 1, std::vector<std::size_t>(links + 1));
+  best[0][0] = 0;
+  for (std::size_t part = 1; part <= parts; ++part) {
+    for (std::size_t end = part; end <= links; ++end) {
+      for (std::size_t begin = part - 1; begin < end; ++begin) {
+        const double worst = std::max(best[part - 1][begin], up_to[end] - up_to[begin]);
+        if (worst >= best[part][end]) continue;
+        best[part][end] = worst;
+        from[part][end] = begin;
+      }
+    }
+  }
+  std::vector<std::size_t> cuts(parts + 1, links);
+  for (std::size_t part = parts; part > 0; --part) cuts[part - 1] = from[part][cuts[part]];
+  return cuts;
+}
+
+std::vector<std::size_t> given_cuts(std::vector<std::size_t> firsts, int stages, const Chain& chain) {
+  const bool ascend = std::adjacent_find(firsts.begin(), firsts.end(), std::greater_equal<>()) == firsts.end();
+  if (firsts.size() != static_cast<std::size_t>(stages) || firsts.front() != 0 || !ascend ||
+      firsts.back() >= chain.size()) {
+    std::vector<std::string> names;
+    for (const auto& link : chain) names.push_back(fmt::format("{} {}", names.size(), link.name));
+    constexpr std::size_t kShown = 40;
+    fail(Fault::Usage, fmt::format("parallel.cuts = [{}] does not cut a model into {} stages: it names the first block "
+                                   "of each, 0 first and ascending, of {}",
+                                   fmt::join(firsts, ", "), stages, list_some(names, kShown)));
+  }
+  firsts.push_back(chain.size());
+  return firsts;
+}
+
+std::vector<double> costs_by_parameters(const torch::nn::Module& model, const Chain& chain) {
+  std::vector<double> costs(chain.size(), 1);
+  for (const auto& named : model.named_parameters()) {
+    if (named.value().dim() < 2) continue;
+    for (std::size_t link = 1; link < chain.size(); ++link) {
+      if (uses(chain[link], named.key())) costs[link] += static_cast<double>(named.value().numel());
+    }
+  }
+  return costs;
+}
+
+std::vector<std::size_t> links_of(const std::vector<std::size_t>& cuts, int rank, int ranks) {
+  std::vector<std::size_t> links;
+  for (std::size_t stage = static_cast<std::size_t>(rank); stage + 1 < cuts.size();
+       stage += static_cast<std::size_t>(ranks)) {
+    for (std::size_t link = cuts[stage]; link < cuts[stage + 1]; ++link) links.push_back(link);
+  }
+  return links;
+}
+
+void keep_links(torch::nn::Module& model, const Chain& chain, const std::vector<std::size_t>& links) {
+  std::set<std::string> kept;
+  for (const std::size_t link : links) kept.insert(chain[link].modules.begin(), chain[link].modules.end());
+  prune(model, "", kept);
+}
+
+std::vector<std::string> tied_modules(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks) {
+  std::map<std::string, std::set<int>> ranks_of;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const std::size_t link : links_of(cuts, rank, ranks)) {
+      for (const auto& module : chain[link].modules) ranks_of[module].insert(rank);
+    }
+  }
+  std::vector<std::string> tied;
+  for (const auto& [module, users] : ranks_of) {
+    if (users.size() > 1) tied.push_back(module);
+  }
+  return tied;
+}
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,77 @@
+#include "lockstep/train/layout_agreement.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "lockstep/core/cpu.h"
+#include "lockstep/core/error.h"
+#include "lockstep/train/memory_forecast.h"
+#include "lockstep/train/memory_limit.h"
+#include "lockstep/train/stage_shares.h"
+
+namespace lockstep::train {
+namespace {
+
+/// What choose_layout() decides.
+struct Chosen {
+  int data, tensor, pipe, zero;
+  std::int64_t recompute_every;
+};
+
+template <class Value>
+std::string bytes_of(const Value* values, std::size_t count) {
+  return {reinterpret_cast<const char*>(values), count * sizeof(Value)};
+}
+
+}  // namespace
+
+RanksOfHosts ranks_of_hosts(const std::vector<std::string>& hosts) {
+  std::map<std::string, int> ranks;
+  for (const auto& host : hosts) ++ranks[host];
+  RanksOfHosts found{.fewest = static_cast<int>(hosts.size()), .most = 0};
+  for (const auto& [host, count] : ranks) found = {std::min(found.fewest, count), std::max(found.most, count)};
+  return found;
+}
+
+AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world) {
+  if (!run.mesh.automatic) return {given_layout(run, world.size()), {}};
+  const auto [fewest, most] = ranks_of_hosts(world.gather_bytes(machine().host));
+  AgreedLayout result;
+  Chosen chosen{};
+  if (world.rank() == 0) {
+    const auto choice = choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); },
+                                      limits_of(run, world.size(), fewest, memory_limit(most).room()),
+                                      facts_of(run));
+    const Layout& layout = choice.chosen.layout;
+    chosen = {layout.data, layout.tensor, layout.pipe, layout.zero, layout.recompute_every};
+    result.reasons = choice.reasons;
+  }
+  const std::string bytes = world.broadcast_bytes(bytes_of(&chosen, 1), 0);
+  std::memcpy(&chosen, bytes.data(), sizeof(chosen));
+  result.layout = limits_of(run, world.size(), fewest, 0).given;
+  result.layout.data = chosen.data;
+  result.layout.tensor = chosen.tensor;
+  result.layout.pipe = chosen.pipe;
+  result.layout.zero = chosen.zero;
+  result.layout.recompute_every = chosen.recompute_every;
+  return result;
+}
+
+AgreedCosts agree_on_costs(const RunOutline& run, const Layout& layout, comm::Communicator& world) {
+  if (layout.pipe == 1 || !run.mesh.measured || !run.mesh.cuts.empty()) return {};
+  AgreedCosts result;
+  if (world.rank() == 0) {
+    try {
+      result.costs = seconds_of(run.probe->costs(layout.tensor), facts_of(run).samples_at_once(layout));
+    } catch (const Error& error) {
+      result.why_not = error.what();
+    }
+  }
+  const std::string bytes = world.broadcast_bytes(bytes_of(result.costs.data(), result.costs.size()), 0);
+  result.costs.resize(bytes.size() / sizeof(double));
+  std::memcpy(result.costs.data(), bytes.data(), bytes.size());
+  return result;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,37 @@
+// lockstep/train/layout_agreement.h
+//
+// What rank 0 measures and chooses before a run, and all ranks then have alike: times differ from rank to
+// rank, and cuts must not.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/train/layout.h"
+#include "lockstep/train/run_outline.h"
+
+namespace lockstep::train {
+
+/// Of the hosts that ranks are on, by rank.
+struct RanksOfHosts {
+  int fewest = 0;  // ranks that talk most stay within it, on all hosts
+  int most = 0;    // they share a host's memory
+};
+RanksOfHosts ranks_of_hosts(const std::vector<std::string>& hosts);
+
+struct AgreedLayout {
+  Layout layout;
+  std::vector<std::string> reasons;  // on rank 0, where it was chosen
+};
+/// As the recipe says it, or chosen. A collective.
+AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world);
+
+struct AgreedCosts {
+  std::vector<double> costs;  // of links; empty: nobody has measured them
+  std::string why_not;        // on rank 0: why they could not be
+};
+/// Of the links of a pipeline, by which its stages are balanced. A collective if there is one.
+AgreedCosts agree_on_costs(const RunOutline& run, const Layout& layout, comm::Communicator& world);
+
+}  // namespace lockstep::train

@@ -1,0 +1,245 @@
+#include "lockstep/train/layout_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/text.h"
+#include "lockstep/parallel/pipeline_schedule.h"
+#include "lockstep/parallel/stages.h"
+#include "lockstep/train/memory_forecast.h"
+#include "lockstep/train/stage_shares.h"
+
+namespace lockstep::train {
+namespace {
+
+using parallel::ModelCosts;
+
+/// What each rank of a ring sends of a sum, or twice what it sends of a collection.
+double moved_by_sum(double bytes, int ranks) { return 2 * bytes * (ranks - 1) / ranks; }
+
+std::int64_t trained_bytes(const ModelCosts& costs) {
+  std::int64_t bytes = 0;
+  for (const auto& parameter : costs.parameters) {
+    if (parameter.tensor.requires_grad()) bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
+  }
+  return bytes;
+}
+
+double summed_bytes(const ModelCosts& costs, std::int64_t samples) {
+  double bytes = costs.loss.summed.at(samples);
+  for (const auto& link : costs.links) bytes += link.summed.at(samples);
+  return bytes;
+}
+
+std::vector<int> divisors(int number) {
+  std::vector<int> all;
+  for (int one = 1; one <= number; ++one) {
+    if (number % one == 0) all.push_back(one);
+  }
+  return all;
+}
+
+std::string bytes_text(double bytes) { return format_bytes(static_cast<std::int64_t>(bytes)); }
+
+/// All layouts that limits allow, and why others are none.
+class Candidates {
+ public:
+  Candidates(const CostsBySplit& costs, const LayoutLimits& limits, const RunFacts& facts)
+      : costs_(costs), limits_(limits), facts_(facts) {
+    for (const int tensor : divisors(limits.ranks)) add_split(tensor);
+  }
+
+  const std::vector<LayoutOutlook>& all() const noexcept { return all_; }
+  const std::vector<std::string>& refusals() const noexcept { return refusals_; }
+
+ private:
+  template <class Number>
+  static bool allowed(const std::optional<Number>& fixed, Number value) {
+    return !fixed || *fixed == value;
+  }
+
+  void add_split(int tensor) {
+    if (!allowed(limits_.tensor, tensor)) return;
+    if (tensor > 1 && !limits_.why_not_cut.empty()) return;
+    if (tensor > limits_.ranks_of_host) return;
+    const ModelCosts* costs = nullptr;
+    try {
+      costs = &costs_(tensor);
+    } catch (const Error& error) {
+      refusals_.push_back(fmt::format("tensor {}: {}", tensor, error.what()));
+      return;
+    }
+    for (const int pipe : divisors(limits_.ranks / tensor)) add_stages(*costs, tensor, pipe);
+  }
+
+  void add_stages(const ModelCosts& costs, int tensor, int pipe) {
+    Layout layout = limits_.given;
+    layout.tensor = tensor;
+    layout.pipe = pipe;
+    layout.data = limits_.ranks / tensor / pipe;
+    if (!allowed(limits_.pipe, pipe) || !allowed(limits_.data, layout.data)) return;
+    if (pipe > 1 && !limits_.why_not_cut.empty()) return;
+    if (pipe == 1) layout.cuts = {};
+    if (static_cast<std::size_t>(pipe * layout.chunks) > costs.links.size() && pipe > 1) return;
+    const bool shares_out = layout.data > 1 || limits_.zero || limits_.least_zero > 0;
+    for (int zero = limits_.zero.value_or(limits_.least_zero); zero <= (shares_out ? 3 : 0); ++zero) {
+      if (!allowed(limits_.zero, zero)) continue;
+      if (zero > limits_.least_zero && !limits_.why_not_shared_out.empty()) continue;
+      layout.zero = zero;
+      for (const std::int64_t every : {std::int64_t{0}, std::int64_t{1}}) {
+        layout.recompute_every = limits_.recompute_every.value_or(every);
+        add(costs, layout);
+        if (limits_.recompute_every) break;
+      }
+    }
+  }
+
+  void add(const ModelCosts& costs, const Layout& layout) {
+    try {
+      if (limits_.check) limits_.check(layout, costs.sparse);
+      all_.push_back(outlook(costs, layout, facts_));
+    } catch (const Error& error) {  // such as a schedule that there is not for so many stages
+      if (whys_.insert(error.what()).second) refusals_.push_back(fmt::format("{}: {}", layout.text(), error.what()));
+    }
+  }
+
+  const CostsBySplit& costs_;
+  const LayoutLimits& limits_;
+  const RunFacts& facts_;
+  std::vector<LayoutOutlook> all_;
+  std::vector<std::string> refusals_;
+  std::set<std::string> whys_;  // of refusals: one is said for all layouts that it is of
+};
+
+std::string moved_text(const LayoutOutlook& one) {
+  std::vector<std::string> parts;
+  if (one.layout.data > 1) parts.push_back(bytes_text(one.data_bytes) + " of gradients and weights");
+  if (one.layout.tensor > 1) parts.push_back(bytes_text(one.tensor_bytes) + " of activations within layers");
+  if (one.layout.pipe > 1) parts.push_back(bytes_text(one.pipe_bytes) + " of activations between stages");
+  if (parts.empty()) return "nothing moves";
+  return fmt::format("a rank moves {} a step", join(parts, " and "));
+}
+
+std::string outlook_text(const LayoutOutlook& one) {
+  std::string text = fmt::format("{}: {}, {} of memory", one.layout.text(), moved_text(one),
+                                 format_bytes(one.memory.total()));
+  if (one.slowdown > 1.005) text += fmt::format(", {:.0f} % of the time lost", 100 * (1 - 1 / one.slowdown));
+  return text;
+}
+
+}  // namespace
+
+LayoutOutlook outlook(const ModelCosts& costs, const Layout& layout, const RunFacts& facts) {
+  LayoutOutlook result;
+  result.layout = layout;
+  result.memory = worst(forecast(costs, layout, facts));
+  const std::int64_t samples = facts.samples_at_once(layout);
+  const auto pieces = static_cast<double>(layout.micro_batches);
+  const double gradients = static_cast<double>(trained_bytes(costs)) / layout.pipe;
+  if (layout.data > 1) {
+    // A sum is a reduction to shards and a collection of them. With zero 2 and 3 gradients are reduced after every
+    // micro-batch, with 3 weights are collected before its forward and its backward.
+    const double half = moved_by_sum(gradients, layout.data) / 2;
+    const double times = layout.zero == 3 ? 3 * pieces : layout.zero == 2 ? pieces + 1 : 2;
+    result.data_bytes = half * times;
+  }
+  const double again = layout.recompute_every > 0 ? 1 + 0.5 / static_cast<double>(layout.recompute_every) : 1;
+  if (layout.tensor > 1) {
+    result.tensor_bytes = moved_by_sum(summed_bytes(costs, samples), layout.tensor) * pieces / layout.pipe * again;
+  }
+  const auto cuts = cuts_of(costs, layout, facts);
+  const auto shares = shares_of_stages(seconds_of(costs, samples), cuts, layout.pipe);
+  if (layout.pipe > 1) {
+    for (std::size_t cut = 1; cut + 1 < cuts.size(); ++cut) {
+      // There and back; a rank is on both sides of some of them.
+      result.pipe_bytes += 2 * costs.links[cuts[cut] - 1].output.at(samples) * pieces * 2 / layout.pipe;
+    }
+    const auto schedule = parallel::make_pipeline_schedule(layout.schedule, layout.pipe,
+                                                           static_cast<int>(layout.micro_batches), layout.chunks);
+    result.slowdown /= 1 - parallel::bubble_share(parallel::timeline(schedule));
+    result.slowdown *= *std::max_element(shares.begin(), shares.end()) * layout.pipe;
+  }
+  // Ranks with fewer samples wait for those with more.
+  const double slots = static_cast<double>(samples) * pieces * layout.data;
+  result.slowdown *= slots / static_cast<double>(facts.batch(layout.data));
+  // A second forward, which is about a third of a forward and a backward.
+  if (layout.recompute_every > 0) result.slowdown *= 1 + 1.0 / (3.0 * static_cast<double>(layout.recompute_every));
+  return result;
+}
+
+bool better(const LayoutOutlook& one, const LayoutOutlook& other) {
+  // Times are measured: a percent says nothing.
+  constexpr double kSame = 1.01;
+  if (one.slowdown * kSame < other.slowdown) return true;
+  if (other.slowdown * kSame < one.slowdown) return false;
+  if (one.moved_bytes() != other.moved_bytes()) return one.moved_bytes() < other.moved_bytes();
+  return one.layout.zero < other.layout.zero;
+}
+
+LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits, const RunFacts& facts) {
+  const Candidates candidates(costs, limits, facts);
+  if (candidates.all().empty()) {
+    fail(Fault::Usage, fmt::format("parallel = \"auto\" finds no layout of {} ranks: {}", limits.ranks,
+                                   candidates.refusals().empty() ? "what is fixed beside it allows none"
+                                                                 : list_some(candidates.refusals(), 3)));
+  }
+  const auto fits = [&](const LayoutOutlook& one) {
+    return limits.memory_bytes == 0 || needed_bytes(one.memory) <= limits.memory_bytes;
+  };
+  const LayoutOutlook* chosen = nullptr;
+  const LayoutOutlook* smallest = &candidates.all().front();
+  for (const auto& one : candidates.all()) {
+    if (one.memory.total() < smallest->memory.total()) smallest = &one;
+    if (fits(one) && (chosen == nullptr || better(one, *chosen))) chosen = &one;
+  }
+  LayoutChoice choice{.chosen = chosen != nullptr ? *chosen : *smallest, .fits = chosen != nullptr, .reasons = {}};
+  const Layout& layout = choice.chosen.layout;
+  choice.reasons.push_back("chosen is " + outlook_text(choice.chosen));
+  if (!choice.fits) {
+    choice.reasons.push_back(fmt::format("nothing fits into the {} of a rank: it is what takes the least",
+                                         format_bytes(limits.memory_bytes)));
+  }
+  // The best of each other way to use the axes, and why it is not taken.
+  std::map<std::pair<int, int>, const LayoutOutlook*> rivals;  // by tensor and pipe
+  std::vector<const LayoutOutlook*> too_large;
+  for (const auto& one : candidates.all()) {
+    const Layout& other = one.layout;
+    const bool same_axes = other.tensor == layout.tensor && other.pipe == layout.pipe;
+    if (!fits(one)) {
+      if (choice.fits && better(one, choice.chosen)) too_large.push_back(&one);
+      continue;
+    }
+    if (same_axes) continue;
+    auto& rival = rivals[{other.tensor, other.pipe}];
+    if (rival == nullptr || better(one, *rival)) rival = &one;
+  }
+  constexpr std::size_t kShown = 3;
+  std::sort(too_large.begin(), too_large.end(),
+            [](const auto* one, const auto* other) { return better(*one, *other); });
+  for (std::size_t number = 0; number < std::min(kShown, too_large.size()); ++number) {
+    choice.reasons.push_back(fmt::format("does not fit into {}: {}", format_bytes(limits.memory_bytes),
+                                         outlook_text(*too_large[number])));
+  }
+  std::vector<const LayoutOutlook*> others;
+  for (const auto& [axes, rival] : rivals) others.push_back(rival);
+  // That of data alone is what most would have expected.
+  const auto whole = [](const LayoutOutlook* one) { return one->layout.tensor * one->layout.pipe == 1; };
+  std::sort(others.begin(), others.end(), [&](const auto* one, const auto* other) {
+    return whole(one) != whole(other) ? whole(one) : better(*one, *other);
+  });
+  for (std::size_t number = 0; number < std::min(kShown, others.size()); ++number) {
+    const bool slower = others[number]->slowdown > choice.chosen.slowdown * 1.01;
+    choice.reasons.push_back(
+        fmt::format("{}: {}", slower ? "loses more time" : "moves more", outlook_text(*others[number])));
+  }
+  for (const auto& refusal : candidates.refusals()) choice.reasons.push_back("cannot be: " + refusal);
+  if (!limits.why_not_cut.empty())
+    choice.reasons.push_back("layers are not cut, for that does not go with " + limits.why_not_cut);
+  return choice;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,141 @@
+#include "lockstep/train/layout_choice.h"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
+#include "lockstep/train/costs_testing.h"
+#include "lockstep/train/layout_agreement.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::facts_with;
+using testing::made_up;
+using testing::MadeUp;
+
+LayoutChoice choose(const MadeUp& model, const LayoutLimits& limits, std::int64_t batch) {
+  std::map<int, parallel::ModelCosts> known;
+  const auto costs = [&](int tensor) -> const parallel::ModelCosts& {
+    if (tensor > 4) fail(Fault::Usage, "it has 4 heads");
+    return known.try_emplace(tensor, made_up(model, tensor)).first->second;
+  };
+  return choose_layout(costs, limits, facts_with(batch));
+}
+
+bool any_says(const LayoutChoice& choice, const std::string& text) {
+  return std::any_of(choice.reasons.begin(), choice.reasons.end(),
+                     [&](const std::string& reason) { return reason.find(text) != std::string::npos; });
+}
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+TEST(LayoutChoice, LargeActivationsGoToData) {
+  // 4 x 4 MB of gradients against 4 x 64 x 1 MB of activations.
+  const auto choice = choose({.weights = kMiB, .kept = 8e6, .peak = 9e6, .output = 1e6, .summed = 2e6},
+                             {.ranks = 4, .ranks_of_host = 4}, 64);
+  EXPECT_TRUE(choice.fits);
+  EXPECT_EQ(choice.chosen.layout.text(), "data 4");
+  // A ring sends 3/4 of the gradients twice.
+  EXPECT_DOUBLE_EQ(choice.chosen.moved_bytes(), 2 * 0.75 * 4 * 4 * kMiB);
+  EXPECT_TRUE(any_says(choice, "chosen is data 4: a rank moves 24 MiB of gradients and weights a step"))
+      << choice.reasons.front();
+  EXPECT_TRUE(any_says(choice, "moves more: data 2, tensor 2")) << choice.reasons.at(1);
+}
+
+TEST(LayoutChoice, LargeWeightsOfFewSamplesGoToTensor) {
+  const MadeUp model{.weights = 64 * kMiB, .kept = 8e4, .peak = 9e4, .output = 1e4, .summed = 2e4};
+  const auto choice = choose(model, {.ranks = 4, .ranks_of_host = 4}, 4);
+  EXPECT_EQ(choice.chosen.layout.text(), "data 1, tensor 4");
+  // Ranks of the tensor axis talk in every layer: not between hosts.
+  const auto over_hosts = choose(model, {.ranks = 4, .ranks_of_host = 2}, 4);
+  EXPECT_EQ(over_hosts.chosen.layout.text(), "data 2, tensor 2");
+}
+
+TEST(LayoutChoice, ASampleIsNotShared) {
+  // Of a batch of 2 two ranks of four would have nothing to do.
+  const auto choice = choose({.weights = kMiB, .kept = 8e6, .peak = 9e6, .output = 1e6, .summed = 2e6},
+                             {.ranks = 4, .ranks_of_host = 4}, 2);
+  EXPECT_EQ(choice.chosen.layout.text(), "data 2, tensor 2");
+  EXPECT_TRUE(any_says(choice, "loses more time: data 4")) << choice.reasons.at(1);
+}
+
+TEST(LayoutChoice, StatesAreSharedOutWhereTheyDoNotFit) {
+  // 16 bytes of each of 4 Mi weights, of which two ranks that share states out have 12.
+  const MadeUp model{.weights = kMiB, .kept = 1e6, .peak = 1e6, .output = 1e6, .summed = 1e9};
+  const auto choice = choose(model, {.ranks = 2, .ranks_of_host = 2, .memory_bytes = 60 * kMiB}, 2);
+  EXPECT_TRUE(choice.fits);
+  EXPECT_EQ(choice.chosen.layout.text(), "data 2, zero 1");
+  EXPECT_TRUE(any_says(choice, "does not fit into 60 MiB: data 2: "));
+  // Of several micro-batches their sums stay whole with zero 1.
+  LayoutLimits in_pieces{.ranks = 2, .ranks_of_host = 2, .memory_bytes = 66 * kMiB};
+  in_pieces.given.micro_batches = 2;
+  EXPECT_EQ(choose(model, in_pieces, 4).chosen.layout.text(), "data 2, zero 2");
+  const LayoutLimits of_level{.ranks = 2, .ranks_of_host = 2, .memory_bytes = 60 * kMiB, .zero = 3};
+  EXPECT_EQ(choose(model, of_level, 2).chosen.layout.text(), "data 2, zero 3");
+}
+
+TEST(LayoutChoice, ActivationsThatDoNotFitAreComputedAgain) {
+  const MadeUp model{.weights = 1000, .kept = 50e6, .peak = 60e6, .output = 1e6, .summed = 2e6};
+  LayoutLimits limits{.ranks = 1, .memory_bytes = 100 * kMiB};
+  EXPECT_EQ(choose(model, limits, 1).chosen.layout.text(), "data 1, recompute");
+  limits.recompute_every = 0;
+  const auto refused = choose(model, limits, 1);
+  EXPECT_FALSE(refused.fits);
+  EXPECT_TRUE(any_says(refused, "nothing fits into the 100 MiB of a rank"));
+}
+
+TEST(LayoutChoice, WhatCannotBeSplitIsCutIntoStages) {
+  const MadeUp model{.weights = kMiB, .kept = 1e5, .peak = 1e5, .output = 1e3};
+  LayoutLimits limits{.ranks = 2, .ranks_of_host = 1, .memory_bytes = 40 * kMiB};
+  limits.given.micro_batches = 8;
+  limits.why_not_shared_out = "a wire";
+  const auto choice = choose(model, limits, 16);
+  EXPECT_TRUE(choice.fits);
+  EXPECT_EQ(choice.chosen.layout.text(), "data 1, pipe 2");
+  EXPECT_NEAR(choice.chosen.slowdown, 9.0 / 8, 1e-9);  // (p-1) / (m+p-1) of the time
+}
+
+TEST(LayoutChoice, KeepsToWhatIsFixed) {
+  const MadeUp model{.weights = kMiB, .kept = 8e6, .peak = 9e6, .output = 1e6, .summed = 2e6};
+  LayoutLimits limits{.ranks = 4, .ranks_of_host = 4, .tensor = 2, .pipe = 2};
+  EXPECT_EQ(choose(model, limits, 64).chosen.layout.text(), "data 1, tensor 2, pipe 2");
+  limits.why_not_cut = "exact = true";
+  const auto message = test::message_of([&] { (void)choose(model, limits, 64); }, Fault::Usage);
+  EXPECT_NE(message.find("finds no layout of 4 ranks"), std::string::npos) << message;
+}
+
+TEST(LayoutChoice, KeepsToWhatARunTakes) {
+  const MadeUp model{.weights = kMiB, .kept = 8e6, .peak = 9e6, .output = 1e6, .summed = 2e6};
+  LayoutLimits limits{.ranks = 2, .ranks_of_host = 2, .least_zero = 3};
+  limits.given.offload = kOffloadAll;
+  EXPECT_EQ(choose(model, limits, 64).chosen.layout.zero, 3);
+  limits.check = [](const Layout& layout, bool) {
+    if (layout.data > 1) fail(Fault::Usage, "not so");
+  };
+  const auto choice = choose(model, limits, 64);
+  EXPECT_EQ(choice.chosen.layout.data, 1);
+  EXPECT_EQ(choice.chosen.layout.zero, 3);
+  EXPECT_EQ(std::count_if(choice.reasons.begin(), choice.reasons.end(),
+                          [](const std::string& reason) { return reason.ends_with("not so"); }),
+            1);
+}
+
+TEST(RanksOfHosts, AreTheFewestAndTheMost) {
+  const auto found = ranks_of_hosts({"a", "a", "a", "b"});
+  EXPECT_EQ(found.fewest, 1);
+  EXPECT_EQ(found.most, 3);
+}
+
+TEST(LayoutChoice, SaysWhatCannotBeSplit) {
+  const auto choice = choose({.weights = 64 * kMiB, .kept = 8e4, .peak = 9e4, .output = 1e4, .summed = 2e4},
+                             {.ranks = 8, .ranks_of_host = 8}, 8);
+  EXPECT_EQ(choice.chosen.layout.tensor, 4);
+  EXPECT_TRUE(any_says(choice, "cannot be: tensor 8: it has 4 heads"));
+}
+
+}  // namespace
+}  // namespace lockstep::train

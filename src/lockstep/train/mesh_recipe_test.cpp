@@ -1,0 +1,57 @@
+#include "lockstep/train/mesh_recipe.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/testing.h"
+
+namespace lockstep::train {
+namespace {
+
+MeshRecipe read(int ranks, const std::vector<std::string>& settings) {
+  Config recipe;
+  for (const auto& setting : settings) recipe.set("parallel." + setting);
+  return read_mesh(recipe, "parallel", ranks);
+}
+
+std::string refused(const std::vector<std::string>& settings) {
+  return test::message_of([&] { (void)read(4, settings); }, Fault::Usage);
+}
+
+TEST(MeshRecipe, RefusesNumbersThatDoNotFit) {
+  EXPECT_EQ(refused({"chunks=4294967297"}), "parallel.chunks = 4294967297: it is from 1 to 1024");
+  EXPECT_EQ(refused({"chunks=0"}), "parallel.chunks = 0: it is from 1 to 1024");
+  EXPECT_EQ(refused({"data=0"}), "parallel.data = 0: it is from 1 to 1048576, or \"rest\"");
+  EXPECT_EQ(refused({"tensor=4294967297"}), "parallel.tensor = 4294967297: it is from 1 to 1048576, or \"rest\"");
+}
+
+TEST(MeshRecipe, RefusesWhatHasNoUse) {
+  EXPECT_NE(refused({"zero_ranks=2"}).find("set parallel.zero to 1, 2 or 3"), std::string::npos);
+  EXPECT_NE(refused({"sequence=true"}).find("set parallel.tensor to 2 or more"), std::string::npos);
+  EXPECT_NO_THROW((void)read(4, {"layout='auto'", "zero_ranks=2", "sequence=true"}));
+}
+
+TEST(MeshRecipe, AnyAxisTakesTheRest) {
+  const Layout tensor = layout_of(read(4, {"tensor='rest'"}), 4);
+  EXPECT_EQ(tensor.tensor, 4);
+  EXPECT_EQ(tensor.data, 1);
+  const Layout pipe = layout_of(read(4, {"pipe='rest'", "data=2", "order=['data', 'tensor', 'pipe']"}), 4);
+  EXPECT_EQ(pipe.pipe, 2);
+  EXPECT_EQ(pipe.data, 2);
+}
+
+TEST(MeshRecipe, KeepsTheRanksThatItsAxesNeed) {
+  EXPECT_EQ(ranks_within(read(4, {}), 4, 2), 2);
+  EXPECT_EQ(ranks_within(read(4, {}), 4, 8), 4);
+  EXPECT_EQ(ranks_within(read(4, {"tensor=2", "pipe=2"}), 4, 2), 4);
+  EXPECT_EQ(ranks_within(read(8, {"tensor=2"}), 8, 5), 4);
+  EXPECT_EQ(ranks_within(read(8, {"tensor=2", "pipe=2"}), 8, 2), 4);
+  EXPECT_EQ(ranks_within(read(8, {"zero=3", "zero_ranks=2"}), 8, 7), 6);
+  EXPECT_EQ(ranks_within(read(4, {"data=4"}), 4, 2), 4);
+  EXPECT_EQ(ranks_within(read(4, {"tensor='rest'"}), 4, 2), 4);
+}
+
+}  // namespace
+}  // namespace lockstep::train

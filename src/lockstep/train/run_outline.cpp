@@ -1,0 +1,76 @@
+#include "lockstep/train/run_outline.h"
+
+#include "lockstep/core/error.h"
+#include "lockstep/train/trainer_check.h"
+
+namespace lockstep::train {
+
+RunFacts facts_of(const RunOutline& run) {
+  const auto settings = std::make_shared<const TrainerSettings>(run.settings(1));
+  return {.batch = [of = run.settings](int data_ranks) { return of(data_ranks).batch; },
+          .optimizer_states = static_cast<std::int64_t>(settings->optimizer->states().size()),
+          .staging_bytes = settings->checkpoints.staging_bytes,
+          .fuses = [settings](const Layout& layout, bool sparse) {
+            TrainerSettings laid_out = *settings;
+            laid_out.zero = layout.zero;
+            laid_out.zero_ranks = layout.zero_ranks;
+            laid_out.offload = layout.offload;
+            return fuses(laid_out, sparse, layout.data < layout.ranks(), layout.data);
+          }};
+}
+
+TrainerSettings settings_of(const RunOutline& run, const Layout& layout) {
+  TrainerSettings settings = run.settings(layout.data);
+  settings.accumulate = layout.micro_batches;
+  settings.pipeline_schedule = layout.schedule;
+  settings.pipeline_chunks = layout.chunks;
+  settings.recompute_every = layout.recompute_every;
+  settings.zero = layout.zero;
+  settings.zero_ranks = layout.zero_ranks;
+  settings.unit_bytes = layout.unit_bytes;
+  settings.offload = layout.offload;
+  settings.offload_folder = run.mesh.offload_folder;
+  return settings;
+}
+
+void check(const RunOutline& run, const Layout& layout, bool sparse) {
+  const TrainerSettings settings = settings_of(run, layout);
+  check(settings, layout, sparse);
+  if (run.loads_weights && layout.data < layout.ranks())
+    fail(Fault::Usage, "model.weights is of a whole model, and parallel cuts it: begin on the data axis alone");
+}
+
+Layout given_layout(const RunOutline& run, int ranks) {
+  Layout layout = layout_of(run.mesh, ranks);
+  const TrainerSettings settings = run.settings(layout.data);
+  layout.micro_batches = settings.accumulate;
+  layout.recompute_every = settings.recompute_every;
+  return layout;
+}
+
+LayoutLimits limits_of(const RunOutline& run, int ranks, int ranks_of_host, std::int64_t memory_bytes) {
+  const TrainerSettings settings = run.settings(1);
+  LayoutLimits limits{.ranks = ranks, .ranks_of_host = ranks_of_host, .memory_bytes = memory_bytes};
+  limits.given = {.schedule = run.mesh.pipeline_schedule,
+                  .chunks = run.mesh.pipeline_chunks,
+                  .micro_batches = settings.accumulate,
+                  .zero_ranks = run.mesh.zero_ranks,
+                  .unit_bytes = run.mesh.unit_bytes,
+                  .offload = run.mesh.offload};
+  const auto fixed = [&](const char* key, std::optional<int>& limit, int value) {
+    if (run.mesh.fixed.contains(key) && value > 0) limit = value;
+  };
+  for (const auto& [name, size] : run.mesh.axes) {
+    fixed(name.c_str(), name == kDataAxis ? limits.data : name == kTensorAxis ? limits.tensor : limits.pipe, size);
+  }
+  if (run.mesh.fixed.contains("zero")) limits.zero = run.mesh.zero;
+  if (run.fixes_recompute) limits.recompute_every = settings.recompute_every;
+  limits.why_not_cut = why_not_cut(settings);
+  if (run.loads_weights) limits.why_not_cut = "model.weights, a file of a whole model";
+  limits.why_not_shared_out = why_not_shared_out(settings);
+  limits.least_zero = least_zero(run.mesh.offload);
+  limits.check = [&run](const Layout& layout, bool sparse) { check(run, layout, sparse); };
+  return limits;
+}
+
+}  // namespace lockstep::train
