@@ -54,7 +54,7 @@ void measure(const Options& options) {
                                 {"weight_gradient_s", measured.costs.weight_gradient}}));
     return;
   }
-  fmt::print("{}: {} stages, {} micro-batches{}; {} steps\n", schedule.name, schedule.stages, schedule.micro_batches,
+  fmt::print("{}: {} stages, {} micro-batches{}; the median of {} steps\n", schedule.name, schedule.stages, schedule.micro_batches,
              schedule.chunks > 1 ? fmt::format(", {} chunks", schedule.chunks) : "", measured.steps);
   for (int stage = 0; stage < schedule.stages; ++stage)
     fmt::print("stage {} | idle {:.1f} %\n", stage, 100 * measured.idle[static_cast<std::size_t>(stage)]);

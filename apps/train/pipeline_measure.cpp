@@ -1,6 +1,7 @@
 #include "train/pipeline_measure.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -121,22 +122,19 @@ std::optional<PipelineSchedule> schedule_of(const Step& step, int stages) {
   return std::nullopt;
 }
 
-/// Times that add up over steps and ranks.
-class Sums {
+/// Times of a step that add up over ranks.
+class StepTimes {
  public:
-  explicit Sums(int stages) : busy_(static_cast<std::size_t>(stages)), all_(static_cast<std::size_t>(stages)) {}
-
-  void add(const Step& step) {
+  StepTimes(const Step& step, int stages) : busy_(static_cast<std::size_t>(stages)) {
     Stretch window{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
     for (const StepWork* work : step) {
       window.begin = std::min(window.begin, work->front().begin);
       window.end = std::max(window.end, work->back().end);
     }
+    of_stage_ = window.length() * static_cast<double>(step.size()) / stages;
     for (std::size_t rank = 0; rank < step.size(); ++rank) {
-      const auto stage = static_cast<std::size_t>(stage_of(rank, step.size(), static_cast<int>(busy_.size())));
-      all_[stage] += window.length();
       for (const auto& work : *step[rank]) {
-        busy_[stage] += work.length();
+        busy_[static_cast<std::size_t>(stage_of(rank, step.size(), stages))] += work.length();
         auto& [seconds, count] = of_kind_[work.kind];
         seconds += work.length();
         ++count;
@@ -146,22 +144,26 @@ class Sums {
 
   std::vector<double> idle() const {
     std::vector<double> shares;
-    for (std::size_t stage = 0; stage < busy_.size(); ++stage) shares.push_back(1 - busy_[stage] / all_[stage]);
+    for (const double busy : busy_) shares.push_back(1 - busy / of_stage_);
     return shares;
   }
-  parallel::PipelineCosts costs() {
+  double busy_share() const {
+    return std::accumulate(busy_.begin(), busy_.end(), 0.0) / (of_stage_ * static_cast<double>(busy_.size()));
+  }
+  parallel::PipelineCosts costs() const {
     const double half = mean(PipelineWork::Backward) / 2;
     return {mean(PipelineWork::Forward), half > 0 ? half : mean(PipelineWork::InputGradient),
             half > 0 ? half : mean(PipelineWork::WeightGradient)};
   }
 
  private:
-  double mean(PipelineWork kind) {
-    const auto& [seconds, count] = of_kind_[kind];
-    return count > 0 ? seconds / count : 0;
+  double mean(PipelineWork kind) const {
+    const auto found = of_kind_.find(kind);
+    return found == of_kind_.end() ? 0 : found->second.first / found->second.second;
   }
 
-  std::vector<double> busy_, all_;  // by stage
+  std::vector<double> busy_;  // by stage
+  double of_stage_ = 0;       // from begin to end, of all its ranks together
   std::map<PipelineWork, std::pair<double, int>> of_kind_;
 };
 
@@ -215,10 +217,13 @@ MeasuredPipeline measure_pipeline(const std::string& path, int stages) {
   measured.incomplete_steps = static_cast<int>(common - complete.size());
   if (complete.size() > 1) complete.erase(complete.begin());
   measured.steps = static_cast<int>(complete.size());
-  Sums sums(stages);
-  for (const auto& step : complete) sums.add(step);
-  measured.idle = sums.idle();
-  measured.costs = sums.costs();
+  std::vector<StepTimes> times;
+  for (const auto& step : complete) times.emplace_back(step, stages);
+  const auto median = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), median, times.end(),
+                   [](const auto& one, const auto& other) { return one.busy_share() > other.busy_share(); });
+  measured.idle = median->idle();
+  measured.costs = median->costs();
   return measured;
 }
 

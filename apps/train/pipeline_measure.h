@@ -15,7 +15,8 @@ struct MeasuredPipeline {
   parallel::PipelineSchedule schedule;
   int steps = 0;             // that were measured
   int incomplete_steps = 0;  // that were not: a part of their work is not in the trace, or had no samples
-  /// By stage, the share of the time from the first forward of a step on any stage to its last backward.
+  /// Of the step that is the median of all by its idle share: whoever else uses the machine lengthens single steps.
+  /// By stage, the share of the time from the first forward of the step on any stage to its last backward.
   std::vector<double> idle;
   /// Mean time of a micro-batch in a stage, in seconds. Of a backward that is not split each half is half of it.
   parallel::PipelineCosts costs;

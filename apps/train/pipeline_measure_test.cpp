@@ -20,11 +20,11 @@ const char* span_of(PipelineWork work) {
 }
 
 /// A trace of `steps` steps that went as a schedule says, on `copies` ranks of each stage; the last lacks its end on
-/// the last rank if it is `torn`.
+/// the last rank if it is `torn`. Step `disturbed` ends later on rank 0, by as long as a step takes.
 std::string trace_of(const parallel::PipelineSchedule& schedule, const parallel::PipelineCosts& costs, int steps,
-                     int copies = 1, bool torn = false) {
+                     int copies = 1, bool torn = false, int disturbed = -1) {
   const auto times = parallel::timeline(schedule, costs);
-  const double step_us = 1e6 * parallel::makespan(times) + 500;
+  const double makespan_us = 1e6 * parallel::makespan(times), step_us = 2 * makespan_us + 500;
   std::string events;
   const auto add = [&](int rank, const char* name, double begin_us, double duration_us, int argument) {
     events += fmt::format(R"({}{{"pid":{},"tid":0,"ts":{},"name":"{}","ph":"X","dur":{},"args":{{"bytes":{}}}}})",
@@ -37,6 +37,7 @@ std::string trace_of(const parallel::PipelineSchedule& schedule, const parallel:
       add(rank, "step", begin, step_us, 0);
       auto list = times[static_cast<std::size_t>(rank / copies)];
       if (torn && step + 1 == steps && rank + 1 == ranks) list.pop_back();
+      if (step == disturbed && rank == 0) list.back().end += 1e-6 * makespan_us;
       for (const auto& [action, from, to] : list)
         add(rank, span_of(action.work), begin + 100 + 1e6 * from, 1e6 * (to - from), action.micro_batch + 1);
     }
@@ -70,6 +71,13 @@ TEST(PipelineMeasure, LeavesOutStepsThatAreNotWhole) {
   const auto measured = measure_pipeline(trace);
   EXPECT_EQ(measured.steps, 2);
   EXPECT_EQ(measured.incomplete_steps, 1);
+}
+
+TEST(PipelineMeasure, IsNotMovedByAStepThatSomebodyDisturbed) {
+  const test::TemporaryFolder folder;
+  const auto schedule = make_pipeline_schedule("1f1b", 4, 4, 1);
+  const auto trace = folder.write("trace.json", trace_of(schedule, {}, 5, 1, false, 2));
+  EXPECT_NEAR(measure_pipeline(trace).idle_in_all(), parallel::bubble_share(parallel::timeline(schedule, {})), 1e-9);
 }
 
 TEST(PipelineMeasure, SaysWhatATraceLacks) {
