@@ -42,9 +42,8 @@ struct OwnNet : torch::nn::Module {
     parallel::Chain links{{"first", {"first"}, [this](const torch::Tensor& x) { return first(x.flatten(1)); }}};
     for (std::size_t i = 0; i < blocks->size(); ++i) {
       const std::string name = fmt::format("blocks.{}", i);
-      links.push_back({name, {name}, [block = blocks->ptr<BlockImpl>(i)](const torch::Tensor& x) {
-                         return block->forward(x);
-                       }});
+      links.push_back(
+          {name, {name}, [block = blocks->ptr<BlockImpl>(i)](const torch::Tensor& x) { return block->forward(x); }});
     }
     links.push_back({"head", {"head"}, [this](const torch::Tensor& x) { return head(x); }});
     return links;
@@ -80,8 +79,8 @@ tensor_plan = { "blocks.*.up" = "column", "blocks.*.down" = "row" }
 int main(int argc, char** argv) {
   return comm::run_program(argc, argv, [&](comm::Runtime& runtime) {
     const std::vector<std::vector<std::string>> layouts = {
-        {"fuse_step=false"},                        // a copy of the network on every rank
-        {"parallel.zero=3", "recompute=full"},      // its weights shared out, activations computed again in backward
+        {"fuse_step=false"},                    // a copy of the network on every rank
+        {"parallel.zero=3", "recompute=full"},  // its weights shared out, activations computed again in backward
         {"accumulate=4", fmt::format("parallel.pipe={}", runtime.size())},  // some blocks on each rank
         {fmt::format("parallel.tensor={}", runtime.size())}};               // a part of every block on each rank
     double expected = 0;

@@ -52,8 +52,8 @@ Opened open_with_checksums(const Options& options) {
     auto index = data::kept_index_of(path, chosen);
     if (!index) {
       index = data::index_of(path, chosen);
-      const bool kept = index->checksums.empty() ? data::take_checksums(path, *index)
-                                                 : data::kept_index_of(path, chosen).has_value();
+      const bool kept =
+          index->checksums.empty() ? data::take_checksums(path, *index) : data::kept_index_of(path, chosen).has_value();
       opened.taken = true;
       opened.kept = opened.kept && kept;
     }

@@ -137,9 +137,9 @@ void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, con
     fmt::print("{}", json_text(json));
     return;
   }
-  fmt::print(
-      "{}, {}: inertia {:.6g} after {} in {}\n", size_text(table), counted(clusters, "cluster"), kmeans.inertia(),
-      batches > 0 ? counted(batches, "batch") : counted(kmeans.n_iter(), "iteration"), format_seconds(seconds));
+  fmt::print("{}, {}: inertia {:.6g} after {} in {}\n", size_text(table), counted(clusters, "cluster"),
+             kmeans.inertia(), batches > 0 ? counted(batches, "batch") : counted(kmeans.n_iter(), "iteration"),
+             format_seconds(seconds));
   if (!command.ml.output.empty()) fmt::print("{}\n", command.ml.output);
 }
 

@@ -67,11 +67,9 @@ std::unique_ptr<ml::Table> read_queries(const Options& options, const ml::Table&
     });
   });
   if (known) choice.targets = targets;
-  auto queries = ml::read_table(table.group(), options.query, options.ml.from.open,
-                                {.choice = choice,
-                                 .like = &preparation,
-                                 .threads = at::get_num_threads(),
-                                 .observer = table.observer()});
+  auto queries = ml::read_table(
+      table.group(), options.query, options.ml.from.open,
+      {.choice = choice, .like = &preparation, .threads = at::get_num_threads(), .observer = table.observer()});
   if (queries->names() != table.names()) {
     fail(Fault::Usage, fmt::format("{} has {} columns, and {} has {}", options.query, queries->columns(),
                                    options.ml.from.source, table.columns()));

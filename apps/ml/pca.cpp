@@ -72,8 +72,8 @@ void print(const Options& options, const ml::Table& table, const ml::PCA& pca, d
   }
   if (pca.n_components() > kMost) fmt::print("{:>6}  {} more components\n", "…", pca.n_components() - kMost);
   fmt::print("{}: {} explain{} {:.2f} % of the variance, by {} in {}\n", size_text(table),
-             counted(pca.n_components(), "component"), one ? "s" : "", 100 * shares.together.back(),
-             pca.svd_solver(), format_seconds(seconds));
+             counted(pca.n_components(), "component"), one ? "s" : "", 100 * shares.together.back(), pca.svd_solver(),
+             format_seconds(seconds));
   for (const auto& file : {options.ml.output, options.plot}) {
     if (!file.empty()) fmt::print("{}\n", file);
   }

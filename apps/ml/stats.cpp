@@ -74,8 +74,7 @@ void print(const Options& options, const ml::Table& table, const ml::Summary& fo
       return with_commas(static_cast<std::int64_t>(at(counts, i)));
     };
     fmt::print("{:<{}}  {:>13}  {:>9}{}  {:>11.5g}  {:>11.5g}  {:>11.5g}{}  {:>11.5g}\n",
-               table.names()[static_cast<std::size_t>(i)], widest,
-               count_of(moments.count), count_of(moments.missing),
+               table.names()[static_cast<std::size_t>(i)], widest, count_of(moments.count), count_of(moments.missing),
                any_infinite ? fmt::format("  {:>9}", count_of(moments.infinite)) : "", at(moments.mean, i),
                at(spread, i), at(moments.min, i), inner, at(moments.max, i));
   }
@@ -161,8 +160,8 @@ void add_stats(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--ddof", options->ddof, "Of the std: 1 as pandas, 0 as numpy")->capture_default_str();
   command->add_option("--gram", options->gram, "File for sums of products: .npz, .h5 …");
   command->callback([options, words] {
-    check_can_hold(options->gram, {{.name = "weight", .type = at::kDouble},
-                                   {.name = "gram", .type = at::kDouble, .shape = {2}}});
+    check_can_hold(options->gram,
+                   {{.name = "weight", .type = at::kDouble}, {.name = "gram", .type = at::kDouble, .shape = {2}}});
     ml::check_from_zero_on(options->ddof, "--ddof");
     on_ml_ranks(options->ml, words, {options->gram}, [&](comm::Communicator& world) { run(*options, world); });
   });

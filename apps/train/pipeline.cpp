@@ -54,8 +54,9 @@ void measure(const Options& options) {
                                 {"weight_gradient_s", measured.costs.weight_gradient}}));
     return;
   }
-  fmt::print("{}: {} stages, {} micro-batches{}; the median of {} steps\n", schedule.name, schedule.stages, schedule.micro_batches,
-             schedule.chunks > 1 ? fmt::format(", {} chunks", schedule.chunks) : "", measured.steps);
+  fmt::print("{}: {} stages, {} micro-batches{}; the median of {} steps\n", schedule.name, schedule.stages,
+             schedule.micro_batches, schedule.chunks > 1 ? fmt::format(", {} chunks", schedule.chunks) : "",
+             measured.steps);
   for (int stage = 0; stage < schedule.stages; ++stage)
     fmt::print("stage {} | idle {:.1f} %\n", stage, 100 * measured.idle[static_cast<std::size_t>(stage)]);
   fmt::print("idle {:.1f} % of the time in all; by the schedule's formula {:.1f} %\n", 100 * measured.idle_in_all(),
@@ -99,8 +100,8 @@ void add_pipeline(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("pipeline", "What the stages of a pipeline do under a schedule, or did in a run");
   command->footer(kExamples);
-  auto* name = command->add_option("schedule", options->name, "gpipe, 1f1b, interleaved or zero_bubble")
-                   ->capture_default_str();
+  auto* name =
+      command->add_option("schedule", options->name, "gpipe, 1f1b, interleaved or zero_bubble")->capture_default_str();
   auto* stages = command->add_option("--stages", options->stages, "Ranks of the pipe axis")
                      ->check(whole_from(1))
                      ->capture_default_str();

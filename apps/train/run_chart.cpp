@@ -54,7 +54,8 @@ std::string chart_of(const std::vector<train::RunFolder>& runs, std::vector<std:
       chart.curves.push_back({runs.size() > 1 ? run.name() + " " + figure : figure, thinned(points->second)});
     }
   }
-  const auto missing = std::find_if(figures.begin(), figures.end(), [&](const auto& one) { return !found.contains(one); });
+  const auto missing =
+      std::find_if(figures.begin(), figures.end(), [&](const auto& one) { return !found.contains(one); });
   if (found.empty() || (!usual && missing != figures.end())) {
     const std::vector<std::string> there(known.begin(), known.end());
     fail(Fault::Usage, fmt::format("{} has no '{}' to draw; there is {}", fmt::join(names, ", "), *missing,

@@ -214,9 +214,8 @@ void add_runs(CLI::App& app) {
   exported->add_option("file", options->file, "To be written")->required();
   options->choice.add_to(*exported);
   common(*exported);
-  exported->callback([options] {
-    export_run(RunFolder::open(options->train.runs, options->name), options->choice, options->file);
-  });
+  exported->callback(
+      [options] { export_run(RunFolder::open(options->train.runs, options->name), options->choice, options->file); });
 }
 
 }  // namespace lockstep::apps

@@ -64,8 +64,8 @@ void write_rows(const TemporaryFolder& folder) {
   for (std::int64_t row = 0; row < values.size(0); ++row) {
     const double* value = values.const_data_ptr<double>() + row * 5;
     text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", value[0], value[1], value[2],
-                        value[0] - 2 * value[3], value[4], (value[0] > 0) + 2 * (value[1] > 1), row % 7,
-                        row * row % 11, row % 3, words[value[0] > 0 ? row % 5 % 2 : 2], sizes[row * row % 3],
+                        value[0] - 2 * value[3], value[4], (value[0] > 0) + 2 * (value[1] > 1), row % 7, row * row % 11,
+                        row % 3, words[value[0] > 0 ? row % 5 % 2 : 2], sizes[row * row % 3],
                         unless(row % 9 == 0, value[3]), row * 7 % 12 + 1, static_cast<double>(row % 5) / 2,
                         unless(row % 10 == 3, static_cast<double>(row % 4) / 3), unless(row % 8 == 5, sizes[row % 3]));
   }

@@ -494,8 +494,8 @@ TEST_F(MlCommands, DbscanDoesNotSayThatItReadsAnew) {
   ASSERT_EQ(answer.code, 0) << answer.errors;
   EXPECT_FALSE(has(answer.errors, "reads them anew")) << answer.errors;
   // Of others targets count, too: 5000 rows of 4 columns and one target.
-  const auto fitted = run({"linreg", "blobs:samples=5000,dims=4,classes=3", "--type", "float64", "--target", "label",
-                           "--memory", "190KB"});
+  const auto fitted = run(
+      {"linreg", "blobs:samples=5000,dims=4,classes=3", "--type", "float64", "--target", "label", "--memory", "190KB"});
   ASSERT_EQ(fitted.code, 0) << fitted.errors;
   EXPECT_TRUE(has(fitted.errors, "reads them anew")) << fitted.errors;
 }

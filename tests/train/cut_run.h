@@ -28,7 +28,11 @@ class CutRuns {
   /// `where` is what starts ranks: {"-n", "4"}.
   std::vector<std::string> command(const std::string& name, const std::vector<std::string>& where,
                                    const std::vector<std::string>& settings) const {
-    std::vector<std::string> words = {LOCKSTEP_PROGRAM, "train", recipe_, "precision=float64", "parallel.unit_bytes=0",
+    std::vector<std::string> words = {LOCKSTEP_PROGRAM,
+                                      "train",
+                                      recipe_,
+                                      "precision=float64",
+                                      "parallel.unit_bytes=0",
                                       "checkpoints.every_steps=100"};
     words.insert(words.end(), settings.begin(), settings.end());
     words.insert(words.end(), where.begin(), where.end());

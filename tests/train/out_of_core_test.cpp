@@ -49,8 +49,9 @@ zero = 3
   }
   std::string disk() const { return folder_ / "disk"; }
   std::vector<std::string> train(const std::string& name, const std::vector<std::string>& settings) const {
-    std::vector<std::string> words{LOCKSTEP_PROGRAM, "train",  folder_ / "gpt.toml", "-n",     "1", "--bind", "none",
-                                   "--json",         "--name", name,                 "--runs", folder_ / "runs"};
+    std::vector<std::string> words{
+        LOCKSTEP_PROGRAM, "train",         folder_ / "gpt.toml", "-n", "1", "--bind", "none", "--json", "--name", name,
+        "--runs",         folder_ / "runs"};
     words.push_back("parallel.offload_folder=\"" + disk() + "\"");
     words.insert(words.end(), settings.begin(), settings.end());
     return words;

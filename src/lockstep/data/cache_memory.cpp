@@ -55,9 +55,7 @@ std::string host_identity() {
 
 }  // namespace
 
-CacheMemory private_memory(std::size_t size, const std::string& folder) {
-  return mapped(file_of(size, folder), size);
-}
+CacheMemory private_memory(std::size_t size, const std::string& folder) { return mapped(file_of(size, folder), size); }
 
 CacheMemory shared_memory(std::size_t size, const std::string& folder, comm::Communicator& host) {
   if (host.size() == 1) return private_memory(size, folder);

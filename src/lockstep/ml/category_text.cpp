@@ -29,7 +29,7 @@ void shorten(std::string& text) {
 }  // namespace
 
 std::optional<std::string_view> category_text(const data::Field& field, const data::Value& value,
-                                             std::string& scratch) {
+                                              std::string& scratch) {
   if (value.missing) return std::nullopt;
   if (field.encoding == data::Encoding::Text)
     return std::string_view(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());

@@ -17,8 +17,7 @@ std::int64_t fitted_columns(const at::Tensor& learned) {
 
 at::Tensor checked_rows(const at::Tensor& x, std::int64_t columns) {
   if (!x.defined() || x.dim() != 2) fail(Fault::Usage, "rows are a matrix, a row for each sample");
-  if (x.size(1) != columns)
-    fail(Fault::Usage, fmt::format("rows of {} columns for a model of {}", x.size(1), columns));
+  if (x.size(1) != columns) fail(Fault::Usage, fmt::format("rows of {} columns for a model of {}", x.size(1), columns));
   return (x.scalar_type() == at::kFloat ? x : x.to(at::kDouble)).contiguous();
 }
 

@@ -47,10 +47,9 @@ void check(const std::vector<Facts>& facts, std::int64_t columns) {
     if (wide < 0) fail(Fault::Usage, who + "queries are a matrix, a row for each");
     if (wide != columns) fail(Fault::Usage, fmt::format("{}queries of {} columns, and rows of {}", who, wide, columns));
     if (bad < 0) continue;
-    fail(Fault::Data,
-         fmt::format("{}query {}, column {} is {}", who, bad / columns, bad % columns,
-                     infinite != 0 ? "infinite; clean the data"
-                                   : "no finite number; clean the data, or use --missing mean"));
+    fail(Fault::Data, fmt::format("{}query {}, column {} is {}", who, bad / columns, bad % columns,
+                                  infinite != 0 ? "infinite; clean the data"
+                                                : "no finite number; clean the data, or use --missing mean"));
   }
 }
 

@@ -182,9 +182,8 @@ std::unique_ptr<Table> read_table(comm::Communicator& group, const std::string& 
   } else {
     preparation.onehot = how.choice.onehot;
     preparation.ordinal = how.choice.ordinal;
-    preparation.categories =
-        find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks, how.choice, how.threads,
-                        how.observer.get());
+    preparation.categories = find_categories(group, *dataset, rows * rank / ranks, rows * (rank + 1) / ranks,
+                                             how.choice, how.threads, how.observer.get());
   }
   const RowLayout layout(*dataset, how.choice, preparation.categories);
   preparation.fields = layout.fields();

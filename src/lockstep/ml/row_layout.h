@@ -78,7 +78,7 @@ class RowLayout {
     Kind kind = Kind::Numbers;
     std::vector<std::string> categories = {};
     std::vector<std::pair<std::string, std::int64_t>> numbers = {};  // of the categories, sorted by their texts
-    bool unknown_is_missing = false;  // a text that is none of the categories
+    bool unknown_is_missing = false;                                 // a text that is none of the categories
 
     std::int64_t width() const noexcept;
     void name(std::vector<std::string>& names) const;

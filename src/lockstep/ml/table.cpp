@@ -203,9 +203,9 @@ class MemoryTable final : public Table {
     const auto other =
         std::find_if(facts.begin(), facts.end(), [&](const Facts& one) { return has_rows(one) && differs(one); });
     if (other != facts.end()) {
-      fail(Fault::Usage, fmt::format("columns have the names {} on rank {}, and {} on rank {}", agreed,
-                                     first - facts.begin(), texts[static_cast<std::size_t>(other - facts.begin())],
-                                     other - facts.begin()));
+      fail(Fault::Usage,
+           fmt::format("columns have the names {} on rank {}, and {} on rank {}", agreed, first - facts.begin(),
+                       texts[static_cast<std::size_t>(other - facts.begin())], other - facts.begin()));
     }
     const auto names = nlohmann::json::parse(agreed);
     names[0].get_to(rows.names);
@@ -349,9 +349,9 @@ void check_values(const Table& table, const Bad& is_bad, const Complaint& of_col
   const Complaint& said = column < columns ? of_columns : *of_targets;
   const std::string counted = table.left_out() == 0 ? "" : " (counted without those left out)";
   const std::string place = place_on_any_rank(table, row);
-  fail(Fault::Data, fmt::format("row {}{}, {} {}{}", row, counted, table.name_of(column),
-                                bad % 2 == 0 ? said.usual : said.of_infinite,
-                                place.empty() ? "" : fmt::format(" ({})", place)));
+  fail(Fault::Data,
+       fmt::format("row {}{}, {} {}{}", row, counted, table.name_of(column),
+                   bad % 2 == 0 ? said.usual : said.of_infinite, place.empty() ? "" : fmt::format(" ({})", place)));
 }
 
 /// Of columns, for which `ways` of --missing are a remedy, and of targets if there is a complaint for those. No way of
@@ -359,10 +359,11 @@ void check_values(const Table& table, const Bad& is_bad, const Complaint& of_col
 void check_finite_values(const Table& table, const std::string& ways, const Complaint* of_targets) {
   const Preparation* prepared = table.preparation().get();
   const std::string scaled = prepared != nullptr && !prepared->scale.empty() ? " once it is scaled" : "";
-  check_values(table, [](auto value) { return !std::isfinite(value); },
-               {fmt::format("is no finite number{}; clean the data, or use --missing {}", scaled, ways),
-                fmt::format("is infinite{}; clean the data", scaled)},
-               of_targets);
+  check_values(
+      table, [](auto value) { return !std::isfinite(value); },
+      {fmt::format("is no finite number{}; clean the data, or use --missing {}", scaled, ways),
+       fmt::format("is infinite{}; clean the data", scaled)},
+      of_targets);
 }
 
 }  // namespace

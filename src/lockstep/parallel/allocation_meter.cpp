@@ -37,8 +37,7 @@ struct AllocationMeter::Guard {
   c10::DebugInfoGuard info;
 };
 
-AllocationMeter::AllocationMeter()
-    : reports_(std::make_shared<Reports>()), guard_(std::make_unique<Guard>(reports_)) {}
+AllocationMeter::AllocationMeter() : reports_(std::make_shared<Reports>()), guard_(std::make_unique<Guard>(reports_)) {}
 AllocationMeter::~AllocationMeter() = default;
 std::int64_t AllocationMeter::bytes() const noexcept { return reports_->bytes(); }
 std::int64_t AllocationMeter::peak_bytes() const noexcept { return reports_->peak(); }

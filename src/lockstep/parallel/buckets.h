@@ -55,7 +55,8 @@ class Buckets {
           comm::Communicator& group, const std::set<std::string>& sparse = {});
 
   /// Shards of units, one bucket each, whose memory the caller has: `shards` are [unit.elements / ranks].
-  Buckets(const Parameters& parameters, const std::vector<Unit>& units, std::vector<Bucket> shards, int rank, int ranks);
+  Buckets(const Parameters& parameters, const std::vector<Unit>& units, std::vector<Bucket> shards, int rank,
+          int ranks);
 
   const std::vector<Bucket>& all() const noexcept { return buckets_; }
   const Place& place(std::size_t parameter) const noexcept { return places_[parameter]; }

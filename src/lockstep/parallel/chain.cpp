@@ -164,9 +164,7 @@ void ChainPass::finish_backward(LateGradients& late) {
   for (std::size_t link = last_; link-- > first_;) options_.observer->after_backward(link, before(link));
 }
 
-void ChainPass::pass_over_forward() const {
-  (void)run(chain_, first_, last_, at::Tensor(), options_.observer);
-}
+void ChainPass::pass_over_forward() const { (void)run(chain_, first_, last_, at::Tensor(), options_.observer); }
 
 void ChainPass::pass_over_backward() const {
   for (std::size_t link = last_; link-- > first_;) {

@@ -32,13 +32,13 @@ struct LinkCosts {
 };
 
 struct ModelCosts {
-  Chain chain;               // names and modules; there is nothing to run
-  Parameters parameters;     // shapes alone, of a rank's part where layers are split
-  Parameters buffers;        // so too
+  Chain chain;            // names and modules; there is nothing to run
+  Parameters parameters;  // shapes alone, of a rank's part where layers are split
+  Parameters buffers;     // so too
   std::vector<LinkCosts> links;
   LinkCosts loss;
-  Amount input;              // of the first link
-  bool sparse = false;       // some gradients come as rows
+  Amount input;         // of the first link
+  bool sparse = false;  // some gradients come as rows
 };
 
 }  // namespace lockstep::parallel

@@ -20,7 +20,9 @@ TEST(AllocationMeter, CountsWhatIsThereAndWhatWas) {
   const AllocationMeter meter;
   auto one = torch::zeros({1000});
   EXPECT_EQ(meter.bytes(), 4000);
-  { const auto two = torch::zeros({500}); }
+  {
+    const auto two = torch::zeros({500});
+  }
   EXPECT_EQ(meter.bytes(), 4000);
   EXPECT_EQ(meter.peak_bytes(), 6000);
   one = at::Tensor();
@@ -79,9 +81,8 @@ TEST(LinkProbe, LeavesTheModelAsItWas) {
   std::vector<at::Tensor> before;
   for (const auto& tensor : net->parameters()) before.push_back(tensor.detach().clone());
   const auto statistics = net->norm->named_buffers()["running_mean"].clone();
-  (void)probe_links(
-      *net, net->chain(), [](std::int64_t count) { return samples(count).to(torch::kDouble); }, loss,
-      {.type = at::kDouble});
+  (void)probe_links(*net, net->chain(), [](std::int64_t count) { return samples(count).to(torch::kDouble); }, loss,
+                    {.type = at::kDouble});
   std::size_t number = 0;
   for (const auto& tensor : net->parameters()) {
     EXPECT_EQ(tensor.scalar_type(), at::kFloat);
@@ -150,8 +151,9 @@ TEST(LinkProbe, TakesModelsThatAreLargerThanWhatIsThere) {
 #endif
   const auto refusal = test::message_of(
       [&] {
-        (void)probe_links(*large, chain, [](std::int64_t count) { return torch::zeros({count, kLarge}); },
-                          [](const at::Tensor& outputs) { return outputs.sum(); }, {.most_bytes = 1 << 20});
+        (void)probe_links(
+            *large, chain, [](std::int64_t count) { return torch::zeros({count, kLarge}); },
+            [](const at::Tensor& outputs) { return outputs.sum(); }, {.most_bytes = 1 << 20});
       },
       Fault::Usage);
   EXPECT_NE(refusal.find("'0' cannot be measured"), std::string::npos) << refusal;

@@ -49,7 +49,8 @@ bool is_for_onednn(const at::Tensor& left, const at::Tensor& right, std::int64_t
 /// left · rightᵀ + bias of matrices.
 at::Tensor by_onednn(const at::Tensor& left, const at::Tensor& right, const std::optional<at::Tensor>& bias) {
   torch::jit::Stack stack;
-  torch::jit::push(stack, left, right, bias, std::string("none"), c10::List<std::optional<at::Scalar>>(), std::string());
+  torch::jit::push(stack, left, right, bias, std::string("none"), c10::List<std::optional<at::Scalar>>(),
+                   std::string());
   onednn_linear()->callBoxed(stack);
   return torch::jit::pop(stack).toTensor();
 }

@@ -52,9 +52,8 @@ TEST(Mesh, PutsRanksOfOneHostSideBySide) {
     mesh.along("tensor").all_reduce_(sum, comm::ReduceOp::Sum).wait();
     EXPECT_EQ(sum.item<double>(), 2 * (world.rank() % 3) + 3);
   });
-  on_ranks({.count = 4, .hosts = {0, 0, 0, 1}}, [](Communicator& world) {
-    EXPECT_EQ(Mesh(world, {{"data", 2}, {"tensor", 2}}).hosts_along("tensor"), 2);
-  });
+  on_ranks({.count = 4, .hosts = {0, 0, 0, 1}},
+           [](Communicator& world) { EXPECT_EQ(Mesh(world, {{"data", 2}, {"tensor", 2}}).hosts_along("tensor"), 2); });
 }
 
 TEST(Mesh, OfOneAxisIsTheWorldItself) {

@@ -35,8 +35,8 @@ Offload::Pieces Offload::pieces_of(const OffloadOptions& options, const std::vec
   for (const auto& unit : units) {
     const std::int64_t length = elements_of_piece(options, unit);
     pieces.count += (unit.elements + length - 1) / length;
-    pieces.most_bytes = std::max(pieces.most_bytes, std::min(length, unit.elements) *
-                                                        static_cast<std::int64_t>(c10::elementSize(unit.type)));
+    pieces.most_bytes = std::max(
+        pieces.most_bytes, std::min(length, unit.elements) * static_cast<std::int64_t>(c10::elementSize(unit.type)));
   }
   return pieces;
 }

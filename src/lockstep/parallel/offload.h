@@ -87,7 +87,7 @@ class Offload {
   std::vector<std::int64_t> begins_;  // by unit, in the file
   std::vector<Piece> pieces_;
   std::array<at::Tensor, kBuffers> buffers_;  // of bytes; even pieces are in the first, odd ones in the second
-  OffloadFile file_;                   // behind what its thread reads into
+  OffloadFile file_;                          // behind what its thread reads into
 };
 
 }  // namespace lockstep::parallel

@@ -152,8 +152,8 @@ void OffloadFile::perform(const Request& request) const {
   for (std::int64_t done = 0; done < request.bytes;) {
     const auto length = static_cast<std::size_t>(request.bytes - done);
     const off_t at = request.at + done;
-    const ssize_t count = request.write ? pwrite(file_.get(), memory + done, length, at)
-                                        : pread(file_.get(), memory + done, length, at);
+    const ssize_t count =
+        request.write ? pwrite(file_.get(), memory + done, length, at) : pread(file_.get(), memory + done, length, at);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       fail(Fault::Io, fmt::format("cannot {} bytes {} to {} of the file of parallel.offload in {}: {}; go on from the "

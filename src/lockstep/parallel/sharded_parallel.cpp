@@ -157,8 +157,7 @@ class ShardedParallel::Engine final : public LinkObserver {
     for (std::size_t number = 0; number < parameters_.size(); ++number) {
       const std::string& name = parameters_[number].name;
       if (!options_.held.contains(name) && !options_.partial.contains(name)) continue;
-      if (std::exchange(states_[unit_of_[number]].fresh, false))
-        buckets_.all()[unit_of_[number]].gradients.zero_();
+      if (std::exchange(states_[unit_of_[number]].fresh, false)) buckets_.all()[unit_of_[number]].gradients.zero_();
       gradients.push_back({name, buckets_.gradient(number)});
     }
     return gradients;
@@ -260,11 +259,11 @@ class ShardedParallel::Engine final : public LinkObserver {
 
   /// What becomes of a unit in the course of a step.
   struct State {
-    at::Tensor whole;                  // all its weights, on this host; with level 3 undefined
-    at::Tensor used;                   // what parameters are views of: that, its copy on a device or, with level 3,
-    std::unique_ptr<MovableRun> run;   // a run that has memory only when somebody needs them
-    at::Tensor memory;                 // of the run, or what is to be copied to it
-    at::Tensor device_memory;          // of the run, on a device
+    at::Tensor whole;                 // all its weights, on this host; with level 3 undefined
+    at::Tensor used;                  // what parameters are views of: that, its copy on a device or, with level 3,
+    std::unique_ptr<MovableRun> run;  // a run that has memory only when somebody needs them
+    at::Tensor memory;                // of the run, or what is to be copied to it
+    at::Tensor device_memory;         // of the run, on a device
     std::optional<OffloadFile::Ticket> read = {};  // this rank's shard is on its way from the file to that
     bool gathering = false, present = false;
     comm::Work gathered;
@@ -338,7 +337,8 @@ class ShardedParallel::Engine final : public LinkObserver {
       group_.broadcast_(whole, 0, {.name = "weights"}).wait();
       for (const auto& [number, first, window] : of_first_rank) {
         if (options_.level == 3)
-          shard.narrow(0, first, window.count).copy_(part(whole, number).flatten().narrow(0, window.first, window.count));
+          shard.narrow(0, first, window.count)
+              .copy_(part(whole, number).flatten().narrow(0, window.first, window.count));
       }
       if (options_.level == 3) pool_.give_back(std::move(whole));
     }
@@ -577,9 +577,10 @@ class ShardedParallel::Engine final : public LinkObserver {
     if (skipped.empty()) return;
     warned_of_skips_ = true;
     constexpr std::size_t kMostNames = 5;
-    log().warn("on rank {} no gradient came for {}: its samples did not go through layers that other ranks' go "
-               "through; zeros are summed for it; said once",
-               group_.world_rank(group_.rank()), list_some(skipped, kMostNames));
+    log().warn(
+        "on rank {} no gradient came for {}: its samples did not go through layers that other ranks' go "
+        "through; zeros are summed for it; said once",
+        group_.world_rank(group_.rank()), list_some(skipped, kMostNames));
   }
 
   comm::Communicator& group_;
@@ -589,11 +590,11 @@ class ShardedParallel::Engine final : public LinkObserver {
   std::vector<std::size_t> unit_of_, place_of_;          // by parameter
   std::vector<std::vector<std::size_t>> units_of_link_;  // by link
   std::int64_t overlap_bytes_;
-  std::vector<State> states_;                            // by unit
+  std::vector<State> states_;  // by unit
   MakeRun make_run_;
   std::optional<DeviceCopies> copies_;
-  RunPool pool_;           // of weights, and of shards of gradients that are added to others
-  RunPool gradient_pool_;  // of backward
+  RunPool pool_;                      // of weights, and of shards of gradients that are added to others
+  RunPool gradient_pool_;             // of backward
   std::unique_ptr<Offload> offload_;  // behind what it reads into; none: all is in memory
   Buckets buckets_;
   std::optional<Leaving> leaving_;

@@ -106,8 +106,8 @@ TEST_P(EveryLevel, HasShardsOfTheSummedGradients) {
       for (std::size_t number = 0; number < engine.parameters().size(); ++number) {
         const Place& place = engine.buckets().place(number);
         const at::Tensor whole = expected.at(engine.parameters()[number].name).flatten();
-        EXPECT_TRUE(torch::allclose(engine.buckets().gradient(number),
-                                    whole.narrow(0, place.of_parameter, place.count), 1e-12, 1e-14))
+        EXPECT_TRUE(torch::allclose(engine.buckets().gradient(number), whole.narrow(0, place.of_parameter, place.count),
+                                    1e-12, 1e-14))
             << engine.parameters()[number].name << ", step " << step;
         elements += place.count;
       }
@@ -168,10 +168,9 @@ TEST_P(Offloaded, LearnsTheSameBits) {
     for (const bool offloads : {false, true}) {
       Net net;
       const Chain chain = net->chain();
-      ShardedParallel engine(parameters_of(*net), chain, group,
-                             {.level = level,
-                              .unit_bytes = 0,
-                              .offload = offloads ? std::optional(in_file) : std::nullopt});
+      ShardedParallel engine(
+          parameters_of(*net), chain, group,
+          {.level = level, .unit_bytes = 0, .offload = offloads ? std::optional(in_file) : std::nullopt});
       BucketOptimizer optimizer(make_optimizer("adamw", Config(), "optimizer"), engine.parameters(), engine.buckets(),
                                 {{}, {.patterns = {"*.bias"}, .lr_factor = 0.5}}, group, BucketOptimizer::Of::AllRanks,
                                 engine.offload());
@@ -296,12 +295,13 @@ TEST(Sharded, BeginsSliceBySlice) {
   on_ranks({3}, [](comm::Communicator& group) {
     Net net;
     const Chain chain = net->chain();
-    ShardedParallel engine(parameters_of(*net), chain, group,
-                           {.level = 3, .unit_bytes = 0, .begin = [](std::size_t number, const Window& window, at::Tensor slice) {
-                              for (std::int64_t i = 0; i < window.count; ++i)
-                                slice[i] = static_cast<double>(number) * 100 + static_cast<double>(window.first + i);
-                              return true;
-                            }});
+    ShardedParallel engine(
+        parameters_of(*net), chain, group,
+        {.level = 3, .unit_bytes = 0, .begin = [](std::size_t number, const Window& window, at::Tensor slice) {
+           for (std::int64_t i = 0; i < window.count; ++i)
+             slice[i] = static_cast<double>(number) * 100 + static_cast<double>(window.first + i);
+           return true;
+         }});
     engine.observer()->before_forward(1, {});
     const auto& weight = net->layers[1]->weight;  // parameter 2
     EXPECT_TRUE(torch::equal(weight.detach().flatten(), 200 + torch::arange(36, torch::kDouble)));

@@ -131,9 +131,9 @@ struct TextNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(TextNet);
 
-const TensorPlan kTimePlan{{"words", "vocabulary+time"}, {"places", "time"},     {"drop", "time"},
-                           {"first", "column+time"},     {"second", "row+time"}, {"head", "column+time"},
-                           {"*norm", "time"}};
+const TensorPlan kTimePlan{
+    {"words", "vocabulary+time"}, {"places", "time"},      {"drop", "time"}, {"first", "column+time"},
+    {"second", "row+time"},       {"head", "column+time"}, {"*norm", "time"}};
 
 TEST_P(Split, AlongTimeHasTheOutputsAndGradientsOfOneProcess) {
   const auto words = torch::arange(30).view({5, 6}).remainder(11), targets = torch::arange(30).remainder(11);
@@ -142,8 +142,12 @@ TEST_P(Split, AlongTimeHasTheOutputsAndGradientsOfOneProcess) {
     struct Case {
       bool tied = false, engine = true, dropped = false, half = false;
     };
-    for (const Case& now :
-         {Case{}, {.tied = true}, {.engine = false}, {.dropped = true}, {.half = true}, {.dropped = true, .half = true}}) {
+    for (const Case& now : {Case{},
+                            {.tied = true},
+                            {.engine = false},
+                            {.dropped = true},
+                            {.half = true},
+                            {.dropped = true, .half = true}}) {
       const bool tied = now.tied;
       const double close = now.half ? 0.03 : 1e-9;  // of a norm
       const auto made_net = [&](bool split) {

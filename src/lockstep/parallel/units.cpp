@@ -24,7 +24,8 @@ std::vector<std::size_t> groups_of_links(const Parameters& parameters, const Cha
                                          const std::vector<std::size_t>& cuts, std::int64_t least_bytes) {
   std::vector<std::int64_t> bytes(chain.size());
   for (const auto& [name, tensor] : parameters) {
-    for (const std::size_t link : links_that_use(name, chain)) bytes[link] += static_cast<std::int64_t>(tensor.nbytes());
+    for (const std::size_t link : links_that_use(name, chain))
+      bytes[link] += static_cast<std::int64_t>(tensor.nbytes());
   }
   std::vector<std::size_t> group(chain.size());
   std::int64_t so_far = 0;

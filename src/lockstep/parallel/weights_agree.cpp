@@ -34,10 +34,9 @@ void check_weights_agree(const std::string& hash, comm::Communicator& group) {
   const std::size_t most = sides.front().size();
   const char* remedy = "model, memory or program differs; go on from the last checkpoint";
   if (2 * most <= hashes.size()) {
-    fail(Fault::Comm,
-         fmt::format("the weights of ranks {} differ, and no side has most of the ranks, so that which is "
-                     "right is not known: a {}",
-                     fmt::join(sides, " and "), remedy));
+    fail(Fault::Comm, fmt::format("the weights of ranks {} differ, and no side has most of the ranks, so that which is "
+                                  "right is not known: a {}",
+                                  fmt::join(sides, " and "), remedy));
   }
   std::vector<int> drifted;
   for (std::size_t side = 1; side < sides.size(); ++side) {

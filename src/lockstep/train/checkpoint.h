@@ -29,10 +29,10 @@ using TensorValues = std::function<at::Tensor(const parallel::Parameter&)>;
 struct Checkpoint {
   std::int64_t step = 0;
   nlohmann::json facts;
-  parallel::Parameters tensors;    // that this rank and its replicas have
-  parallel::Parameters own = {};   // that this rank alone has
-  TensorParts parts = {};          // which part of them it has
-  TensorReaders readers = {};      // of those that are of device meta
+  parallel::Parameters tensors;   // that this rank and its replicas have
+  parallel::Parameters own = {};  // that this rank alone has
+  TensorParts parts = {};         // which part of them it has
+  TensorReaders readers = {};     // of those that are of device meta
 };
 
 struct SavedCheckpoint {

@@ -76,7 +76,7 @@ lr = 0.01
 weight_decay = 0.1
 no_decay = ["*.bias"]
 )"},
-                                                     {"mlp", R"(
+                                                            {"mlp", R"(
 steps = 20
 batch = 14
 [data]
@@ -90,7 +90,7 @@ dropout = 0.2
 name = "adam"
 lr = 0.01
 )"},
-                                                     {"resnet18", R"(
+                                                            {"resnet18", R"(
 steps = 20
 batch = 15  # so that ranks and pieces see the same samples together, which batch norms look at
 [data]
@@ -118,9 +118,8 @@ inline void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.na
 
 /// Each of data, tensor, pipe under each schedule and zero, and each pair and triple of them on up to 8 ranks.
 inline std::vector<Layout> all_layouts() {
-  std::vector<Layout> all{{"data2", 2, {}, 2},
-                          {"tensor2", 2, {"parallel.tensor=2"}, 1},
-                          {"tensor2_data2", 4, {"parallel.tensor=2"}, 2}};
+  std::vector<Layout> all{
+      {"data2", 2, {}, 2}, {"tensor2", 2, {"parallel.tensor=2"}, 1}, {"tensor2_data2", 4, {"parallel.tensor=2"}, 2}};
   for (const int zero : {1, 2, 3}) {
     const std::string set = fmt::format("parallel.zero={}", zero), name = fmt::format("zero{}", zero);
     all.push_back({name + "_data2", 2, {set, "fuse_step=false"}, 2});

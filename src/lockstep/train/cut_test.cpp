@@ -91,10 +91,11 @@ std::vector<Layout> layouts_with_empty_pieces() {
   std::vector<Layout> all;
   for (const int zero : {0, 1, 2, 3}) {
     for (const std::string schedule : {"1f1b", "zero_bubble"}) {
-      all.push_back({fmt::format("zero{}_pipe2_data2_{}", zero, schedule == "1f1b" ? "one_f_one_b" : schedule), 4,
-                     {fmt::format("parallel.zero={}", zero), "parallel.pipe=2", "parallel.schedule=" + schedule,
-                      "accumulate=4"},
-                     7});  // as many as samples
+      all.push_back(
+          {fmt::format("zero{}_pipe2_data2_{}", zero, schedule == "1f1b" ? "one_f_one_b" : schedule),
+           4,
+           {fmt::format("parallel.zero={}", zero), "parallel.pipe=2", "parallel.schedule=" + schedule, "accumulate=4"},
+           7});  // as many as samples
     }
   }
   return all;
@@ -202,16 +203,14 @@ class Offloaded : public ::testing::TestWithParam<Offloading> {
   }
   const test::TemporaryFolder disk_;
 };
-INSTANTIATE_TEST_SUITE_P(Layouts, Offloaded,
-                         ::testing::Values(Offloading{"one", "optimizer"}, Offloading{"one", "all"},
-                                           Offloading{"zero1_data2", "optimizer"},
-                                           Offloading{"zero2_data3_pieces2", "optimizer"},
-                                           Offloading{"zero3_data2", "optimizer"}, Offloading{"zero3_data2", "all"},
-                                           Offloading{"zero3_data2_copies2", "all"},
-                                           Offloading{"zero3_data2_tensor2", "all"},
-                                           Offloading{"zero3_pipe2_data2_one_f_one_b", "all"},
-                                           Offloading{"zero3_pipe2_data2_tensor2", "all"}),
-                         [](const auto& test) { return test.param.layout + "_" + test.param.what; });
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Offloaded,
+    ::testing::Values(Offloading{"one", "optimizer"}, Offloading{"one", "all"}, Offloading{"zero1_data2", "optimizer"},
+                      Offloading{"zero2_data3_pieces2", "optimizer"}, Offloading{"zero3_data2", "optimizer"},
+                      Offloading{"zero3_data2", "all"}, Offloading{"zero3_data2_copies2", "all"},
+                      Offloading{"zero3_data2_tensor2", "all"}, Offloading{"zero3_pipe2_data2_one_f_one_b", "all"},
+                      Offloading{"zero3_pipe2_data2_tensor2", "all"}),
+    [](const auto& test) { return test.param.layout + "_" + test.param.what; });
 
 void expect_equal(const Learned& one, const Learned& other) {
   EXPECT_EQ(one.losses, other.losses);
@@ -318,9 +317,10 @@ TEST(CutRefusals, StateAllTheNumbers) {
   EXPECT_SAYS(says(2, {"parallel.zero=1", "callbacks.ema.decay=0.9"}), "callbacks.ema, which keeps weights");
   EXPECT_SAYS(says(2, {"parallel.zero=3", "parallel.offload=some"}),
               "parallel.offload = \"some\": it is \"none\", \"optimizer\" or \"all\"");
-  EXPECT_SAYS(says(2, {"parallel.zero=2", "parallel.offload=all"}),
-              "parallel.offload = \"all\" needs parallel.zero = 3, also on one rank, and it is 2: set parallel.zero = 3, "
-              "or parallel.offload = \"optimizer\"");
+  EXPECT_SAYS(
+      says(2, {"parallel.zero=2", "parallel.offload=all"}),
+      "parallel.offload = \"all\" needs parallel.zero = 3, also on one rank, and it is 2: set parallel.zero = 3, "
+      "or parallel.offload = \"optimizer\"");
   EXPECT_SAYS(says(1, {"parallel.offload=optimizer"}),
               "needs parallel.zero = 1 or more, also on one rank, and it is 0: set parallel.zero = 1");
   EXPECT_SAYS(says(2, {"parallel.zero=3", "parallel.offload=all", "parallel.offload_folder=/nowhere"}),
@@ -347,14 +347,9 @@ TEST(CutRefusals, StateAllTheNumbers) {
 }
 
 /// Layouts between which checkpoints go.
-const std::vector<std::string> kSaved{"data2",
-                                      "tensor2",
-                                      "pipe2_interleaved",
-                                      "pipe2_tensor2_data2_one_f_one_b",
-                                      "zero1_data2",
-                                      "zero3_data2",
-                                      "zero2_data3_pieces2",
-                                      "zero3_pipe2_data2_tensor2"};
+const std::vector<std::string> kSaved{
+    "data2",       "tensor2",     "pipe2_interleaved",   "pipe2_tensor2_data2_one_f_one_b",
+    "zero1_data2", "zero3_data2", "zero2_data3_pieces2", "zero3_pipe2_data2_tensor2"};
 
 class Saved : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, Saved, ::testing::ValuesIn(kSaved), [](const auto& test) { return test.param; });

@@ -130,8 +130,8 @@ struct Layout {
 };
 std::ostream& operator<<(std::ostream& out, const Layout& one) { return out << one.name; }
 
-// Layers that are split over ranks are not among them: backward of all threads of a process on one GPU is of one thread,
-// which cannot wait for itself. Processes are, in tests/train/cut_process_test.cpp.
+// Layers that are split over ranks are not among them: backward of all threads of a process on one GPU is of one
+// thread, which cannot wait for itself. Processes are, in tests/train/cut_process_test.cpp.
 const Layout kLayouts[] = {
     {"pipe2", 2, {"parallel.pipe=2", "accumulate=3"}},
     {"pipe2_zero_bubble", 2, {"parallel.pipe=2", "parallel.schedule=zero_bubble", "accumulate=3"}},
@@ -160,7 +160,7 @@ TEST_P(CutOnAGpu, TrainsAsOnTheCpu) {
 TEST(ShardsOnAGpu, LeaveIt) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   // 56 MB of weights in 24 blocks. With everything on the GPU they and their gradients are there.
-  const std::vector<std::string> wide{"device=cuda",        "model.width=220", "model.layers=24", "model.heads=4",
+  const std::vector<std::string> wide{"device=cuda",       "model.width=220", "model.layers=24", "model.heads=4",
                                       "precision=float32", "steps=3",         "recompute=full"};
   (void)at::empty({1}, at::kCUDA);  // from then on there is an allocator
   c10::DeviceAllocator& memory = *c10::getDeviceAllocator(at::kCUDA);

@@ -230,7 +230,8 @@ std::string DryRun::text() const {
     all += fmt::format("; {} leaves stages idle {:.1f} % of the time", layout.schedule, 100 * idle_share(layout));
   all += fmt::format("\nmemory of the rank that takes most: {}\n", kinds_text(outlook.memory));
   all += fmt::format("beside it the program and its libraries take {}, and holes between tensors up to {}\n",
-                     format_bytes(limit.program_bytes), format_bytes(needed_bytes(outlook.memory) - outlook.memory.total()));
+                     format_bytes(limit.program_bytes),
+                     format_bytes(needed_bytes(outlook.memory) - outlook.memory.total()));
   all += fmt::format("{} {}, which is {} for each of {} ranks\n", limit.of, format_bytes(limit.bytes),
                      format_bytes(limit.of_rank()), limit.ranks_of_host);
   const std::int64_t needed = needed_bytes(outlook.memory) + limit.program_bytes;

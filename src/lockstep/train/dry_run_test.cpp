@@ -63,8 +63,7 @@ TEST(DryRun, SaysWhatWouldFit) {
   EXPECT_TRUE(proposes(pieces, "accumulate=2")) << pieces.text();
   EXPECT_TRUE(proposes(pieces, "recompute=full")) << pieces.text();
   // A rank alone cannot have less than a part of it, others or the disk can.
-  const auto alone =
-      ask(1, {"recompute=full", "batch=1", "checkpoints.staging_bytes=0"}, whole.weights * 3);
+  const auto alone = ask(1, {"recompute=full", "batch=1", "checkpoints.staging_bytes=0"}, whole.weights * 3);
   EXPECT_TRUE(!alone.remedies.empty() && alone.remedies.front().settings.starts_with("-n 2")) << alone.text();
   EXPECT_FALSE(ask(2, {}, kMiB / 64).smallest.empty());
 }
@@ -118,8 +117,8 @@ TEST(DryRun, RefusesWhatARunRefuses) {
   EXPECT_SAYS(refused({"schedule.name=plateau"}), "set data.validation");
   EXPECT_SAYS(refused({"model.name=mlp", "recompute=selective"}), "the model 'mlp' says of none that it is");
   EXPECT_SAYS(refused({"model.weights=all.safetensors", "parallel.tensor=2"}), "model.weights is of a whole model");
-  const auto uneven = test::message_of(
-      [] { (void)ask(4, {"parallel.zero=1", "parallel.zero_ranks=3"}, 1024 * kMiB); }, Fault::Usage);
+  const auto uneven =
+      test::message_of([] { (void)ask(4, {"parallel.zero=1", "parallel.zero_ranks=3"}, 1024 * kMiB); }, Fault::Usage);
   EXPECT_SAYS(uneven, "parallel.zero_ranks = 3 does not divide the 4 ranks");
 }
 

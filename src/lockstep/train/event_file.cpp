@@ -131,8 +131,7 @@ std::string packed(const std::vector<double>& numbers) {
 
 }  // namespace
 
-EventFile::EventFile(const std::string& folder, std::int64_t last_step)
-    : path_(folder + kFile) {
+EventFile::EventFile(const std::string& folder, std::int64_t last_step) : path_(folder + kFile) {
   std::error_code none;
   if (fs::exists(path_, none)) fs::resize_file(path_, kept_bytes(path_, last_step), none);
   const bool begins = !fs::exists(path_, none) || fs::file_size(path_, none) == 0;

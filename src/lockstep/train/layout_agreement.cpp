@@ -41,8 +41,7 @@ AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world) {
   Chosen chosen{};
   if (world.rank() == 0) {
     const auto choice = choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); },
-                                      limits_of(run, world.size(), fewest, memory_limit(most).room()),
-                                      facts_of(run));
+                                      limits_of(run, world.size(), fewest, memory_limit(most).room()), facts_of(run));
     const Layout& layout = choice.chosen.layout;
     chosen = {layout.data, layout.tensor, layout.pipe, layout.zero, layout.recompute_every};
     result.reasons = choice.reasons;

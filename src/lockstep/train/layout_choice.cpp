@@ -125,8 +125,8 @@ std::string moved_text(const LayoutOutlook& one) {
 }
 
 std::string outlook_text(const LayoutOutlook& one) {
-  std::string text = fmt::format("{}: {}, {} of memory", one.layout.text(), moved_text(one),
-                                 format_bytes(one.memory.total()));
+  std::string text =
+      fmt::format("{}: {}, {} of memory", one.layout.text(), moved_text(one), format_bytes(one.memory.total()));
   if (one.slowdown > 1.005) text += fmt::format(", {:.0f} % of the time lost", 100 * (1 - 1 / one.slowdown));
   return text;
 }
@@ -221,8 +221,8 @@ LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits
   std::sort(too_large.begin(), too_large.end(),
             [](const auto* one, const auto* other) { return better(*one, *other); });
   for (std::size_t number = 0; number < std::min(kShown, too_large.size()); ++number) {
-    choice.reasons.push_back(fmt::format("does not fit into {}: {}", format_bytes(limits.memory_bytes),
-                                         outlook_text(*too_large[number])));
+    choice.reasons.push_back(
+        fmt::format("does not fit into {}: {}", format_bytes(limits.memory_bytes), outlook_text(*too_large[number])));
   }
   std::vector<const LayoutOutlook*> others;
   for (const auto& [axes, rival] : rivals) others.push_back(rival);

@@ -46,7 +46,8 @@ class StageForecast {
   }
 
   MemoryUse use() const {
-    const bool shares = layout_.zero > 0 && (!facts_.fuses(layout_, costs_.sparse) || layout_.offload != kOffloadNothing);
+    const bool shares =
+        layout_.zero > 0 && (!facts_.fuses(layout_, costs_.sparse) || layout_.offload != kOffloadNothing);
     MemoryUse use = shares ? shared_out() : replicated();
     use.weights += bytes_of(fixed_);
     use.activations = activations();
@@ -76,8 +77,8 @@ class StageForecast {
   /// As ShardedParallel does it.
   MemoryUse shared_out() const {
     const int ranks = layout_.zero_ranks > 0 ? layout_.zero_ranks : layout_.data;
-    const auto tied = layout_.pipe > 1 ? parallel::tied_modules(costs_.chain, cuts_, layout_.pipe)
-                                       : std::vector<std::string>{};
+    const auto tied =
+        layout_.pipe > 1 ? parallel::tied_modules(costs_.chain, cuts_, layout_.pipe) : std::vector<std::string>{};
     const parallel::Link of_tied{"tied", tied, {}};
     std::set<std::string> alone;
     for (const auto& parameter : trained_) {
@@ -119,9 +120,8 @@ class StageForecast {
     if (layout_.offload == kOffloadNothing) return 0;
     std::vector<parallel::Offload::Run> shards;
     for (const auto& unit : units) shards.push_back({unit.elements / ranks, unit.type});
-    return parallel::Offload::memory_bytes_of({.weights = layout_.offload == kOffloadAll,
-                                               .states = static_cast<int>(facts_.optimizer_states)},
-                                              shards);
+    return parallel::Offload::memory_bytes_of(
+        {.weights = layout_.offload == kOffloadAll, .states = static_cast<int>(facts_.optimizer_states)}, shards);
   }
 
   static std::int64_t bytes_of_unit(const parallel::Unit& unit) {
@@ -172,7 +172,7 @@ class StageForecast {
     const bool own_states = !shares && facts_.fuses(layout_, costs_.sparse);
     const int sharers = !shares ? 1 : layout_.zero_ranks > 0 ? layout_.zero_ranks : layout_.data;
     const int writers = layout_.data / sharers;  // of the same
-    std::int64_t largest = 0;  // a tensor is not cut
+    std::int64_t largest = 0;                    // a tensor is not cut
     for (const auto& one : trained_) largest = std::max(largest, static_cast<std::int64_t>(one.tensor.nbytes()));
     // Of weights that all have for a step, too, a rank writes what it owns.
     const std::int64_t weights = shares && layout_.zero < 3 ? use.weights / sharers : use.weights;

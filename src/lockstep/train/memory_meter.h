@@ -67,7 +67,7 @@ class MemoryMeter {
 
  private:
   std::int64_t before_;
-  std::int64_t step_ = 0;  // of this process, from 0 on
+  std::int64_t step_ = 0;                           // of this process, from 0 on
   std::optional<parallel::AllocationMeter> meter_;  // of a step that is measured
   std::int64_t activations_ = 0, messages_ = 0, staged_ = 0, measured_ = 0;
   std::int64_t at_begin_ = 0, grown_by_ = 0;  // the memory of this process alone, since the first step

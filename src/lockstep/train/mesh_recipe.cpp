@@ -113,8 +113,8 @@ MeshRecipe read_mesh(const Config& recipe, const std::string& key, int ranks) {
   result.axes = axes_of(recipe, key, order, result.automatic);
   result.pipeline_schedule = recipe.get(key + ".schedule", "1f1b");
   constexpr int kMostChunks = 1024;  // so that all stages of any number of ranks can be counted
-  result.pipeline_chunks = number_within(recipe, key + ".chunks", parallel::usual_chunks(result.pipeline_schedule), 1,
-                                         kMostChunks);
+  result.pipeline_chunks =
+      number_within(recipe, key + ".chunks", parallel::usual_chunks(result.pipeline_schedule), 1, kMostChunks);
   result.tensor_plan = recipe.texts(key + ".tensor_plan");
   result.sequence = recipe.get(key + ".sequence", false);
   result.zero = number_within(recipe, key + ".zero", 0, 0, 3);
@@ -162,9 +162,10 @@ void make_mesh(MeshRecipe& recipe, Layout layout, comm::Communicator& world) {
   recipe.zero = layout.zero;
   recipe.mesh = std::make_shared<parallel::Mesh>(world, parallel::fitted_axes(recipe.axes, world.size()));
   if (const int hosts = recipe.mesh->hosts_along(kTensorAxis); hosts > 1 && world.rank() == 0) {
-    log().warn("{} = {} of parallel lays ranks of one layer on {} hosts, and sums of each layer go over the network: set "
-               "it to a divisor of the ranks of a host",
-               kTensorAxis, recipe.mesh->size(kTensorAxis), hosts);
+    log().warn(
+        "{} = {} of parallel lays ranks of one layer on {} hosts, and sums of each layer go over the network: set "
+        "it to a divisor of the ranks of a host",
+        kTensorAxis, recipe.mesh->size(kTensorAxis), hosts);
   }
 }
 

@@ -114,7 +114,7 @@ double ModelParts::gradient_norm() const {
 bool ModelParts::gradients_finite() const {
   const auto& buckets = engine_.buckets().all();
   return on_all_parts(std::all_of(buckets.begin(), buckets.end(),
-                                [](const parallel::Bucket& bucket) { return is_finite(bucket.gradients); }));
+                                  [](const parallel::Bucket& bucket) { return is_finite(bucket.gradients); }));
 }
 
 bool ModelParts::weights_finite() const {

@@ -39,8 +39,8 @@ class ModelParts {
   /// After backward: gradients of weights that several stages use become those of all of them, and those of which ranks
   /// of the tensor axis have shares, by slices of time, their sum.
   void complete_gradients();
-  /// Over all parameters that are trained, each counted once. A collective if the model is cut or its weights are shared
-  /// out.
+  /// Over all parameters that are trained, each counted once. A collective if the model is cut or its weights are
+  /// shared out.
   double gradient_norm() const;
   /// Whether all elements of what the buckets have are numbers, on all ranks. A collective then.
   bool gradients_finite() const;
@@ -55,7 +55,7 @@ class ModelParts {
   parallel::GradientEngine& engine_;
   comm::Communicator& axes_;  // ranks that have other parts of the model, for the same samples
   comm::Communicator& tensor_;
-  comm::Communicator& parts_;                 // all ranks that have other elements than this one
+  comm::Communicator& parts_;  // all ranks that have other elements than this one
   int copies_of_shards_;
   std::unique_ptr<comm::Communicator> ties_;  // stages that use the same weights, this one among them
   std::set<std::string> tied_;                // weights that several stages use

@@ -51,11 +51,9 @@ parallel::ModelCosts ModelProbe::measure(int tensor) const {
   if (model_.device != "cpu")
     fail(Fault::Usage, fmt::format("links are measured on the CPU, and device = \"{}\"", model_.device));
   const auto ranks = tensor > 1 ? comm::imagine_group(tensor) : nullptr;
-  const auto model = models::make_model(recipe_.get("model.name", "mlp"), recipe_, "model", model_.data, model_.seed,
-                                        {.tensor = ranks.get(),
-                                         .tensor_plan = model_.tensor_plan,
-                                         .sequence = model_.sequence,
-                                         .filled = false});
+  const auto model = models::make_model(
+      recipe_.get("model.name", "mlp"), recipe_, "model", model_.data, model_.seed,
+      {.tensor = ranks.get(), .tensor_plan = model_.tensor_plan, .sequence = model_.sequence, .filled = false});
   if (model_.drops_inputs) check_made_inputs(*model, recipe_);
   models::freeze(*model, recipe_.get("model.frozen", std::vector<std::string>{}));
   const auto type = model_.precision == Precision::Float64 ? at::kDouble : at::kFloat;

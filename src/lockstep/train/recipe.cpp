@@ -312,16 +312,16 @@ RunOutline outline(const Config& recipe, int ranks, TrainingData data) {
   check(run.settings(run.mesh.automatic ? ranks : layout_of(run.mesh, ranks).data));
   run.fixes_recompute = recipe.has("recompute");
   run.loads_weights = !recipe.get("model.weights", "").empty();
-  run.probe = std::make_shared<ModelProbe>(
-      recipe, ProbedModel{.kind = run.kind,
-                          .schema = schema,
-                          .data = run.model_data,
-                          .tensor_plan = run.mesh.tensor_plan,
-                          .sequence = run.mesh.sequence,
-                          .drops_inputs = run.settings(1).recompute_inputs,
-                          .precision = precision_named(recipe.get("precision", "float32")),
-                          .device = recipe.get("device", "cpu"),
-                          .seed = static_cast<std::uint64_t>(recipe.get("seed", 0))});
+  run.probe =
+      std::make_shared<ModelProbe>(recipe, ProbedModel{.kind = run.kind,
+                                                       .schema = schema,
+                                                       .data = run.model_data,
+                                                       .tensor_plan = run.mesh.tensor_plan,
+                                                       .sequence = run.mesh.sequence,
+                                                       .drops_inputs = run.settings(1).recompute_inputs,
+                                                       .precision = precision_named(recipe.get("precision", "float32")),
+                                                       .device = recipe.get("device", "cpu"),
+                                                       .seed = static_cast<std::uint64_t>(recipe.get("seed", 0))});
   return run;
 }
 

@@ -22,8 +22,8 @@ struct RecipeRun {
   TrainingData data;
   std::unique_ptr<Task> task;
   TrainerSettings settings;
-  Layout layout;                      // what became of the table `parallel`
-  std::vector<std::string> notes;     // on it, for the user; of rank 0
+  Layout layout;                   // what became of the table `parallel`
+  std::vector<std::string> notes;  // on it, for the user; of rank 0
   RunFacts facts;
   std::shared_ptr<ModelProbe> probe;  // of the model, which has measured what was asked for
 };

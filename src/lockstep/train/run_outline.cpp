@@ -10,13 +10,14 @@ RunFacts facts_of(const RunOutline& run) {
   return {.batch = [of = run.settings](int data_ranks) { return of(data_ranks).batch; },
           .optimizer_states = static_cast<std::int64_t>(settings->optimizer->states().size()),
           .staging_bytes = settings->checkpoints.staging_bytes,
-          .fuses = [settings](const Layout& layout, bool sparse) {
-            TrainerSettings laid_out = *settings;
-            laid_out.zero = layout.zero;
-            laid_out.zero_ranks = layout.zero_ranks;
-            laid_out.offload = layout.offload;
-            return fuses(laid_out, sparse, layout.data < layout.ranks(), layout.data);
-          }};
+          .fuses =
+              [settings](const Layout& layout, bool sparse) {
+                TrainerSettings laid_out = *settings;
+                laid_out.zero = layout.zero;
+                laid_out.zero_ranks = layout.zero_ranks;
+                laid_out.offload = layout.offload;
+                return fuses(laid_out, sparse, layout.data < layout.ranks(), layout.data);
+              }};
 }
 
 TrainerSettings settings_of(const RunOutline& run, const Layout& layout) {

@@ -21,9 +21,9 @@ struct RunOutline {
   TrainingData data;
   std::shared_ptr<TaskKind> kind;
   models::ModelData model_data;
-  MeshRecipe mesh;                     // without its mesh
-  bool loads_weights = false;          // of a file, into a whole model
-  bool fixes_recompute = false;        // it says whether activations are computed again
+  MeshRecipe mesh;               // without its mesh
+  bool loads_weights = false;    // of a file, into a whole model
+  bool fixes_recompute = false;  // it says whether activations are computed again
   std::shared_ptr<ModelProbe> probe;
   /// Where so many ranks share the samples; without what the mesh says.
   std::function<TrainerSettings(int data_ranks)> settings;

@@ -95,8 +95,7 @@ void SavedTensors::add(const std::string& path, const nlohmann::json& parts) {
       part = ParameterPart(noted.at("whole").get<std::vector<std::int64_t>>(),
                            {noted.at("dim").get<int>(), noted.at("bands").get<std::int64_t>(),
                             noted.at("index").get<int>(), noted.at("count").get<int>()});
-      if (noted.contains("first"))
-        part = part.within({noted.at("first").get<std::int64_t>(), file->shape(name).at(0)});
+      if (noted.contains("first")) part = part.within({noted.at("first").get<std::int64_t>(), file->shape(name).at(0)});
       if (noted.contains("windows")) {
         std::vector<parallel::Window> windows;
         for (const auto& window : noted.at("windows")) {

@@ -60,9 +60,7 @@ class ShardWork::Feed final : public parallel::PipelineFeed {
     work_.divided(score.loss, batch_, pass_).backward();
     return leaf.grad();
   }
-  void expect_gradients(bool last) override {
-    work_.engine_.reduce_in_backward(pass_.reduce && last);
-  }
+  void expect_gradients(bool last) override { work_.engine_.reduce_in_backward(pass_.reduce && last); }
 
  private:
   const Range& range(int micro_batch) const { return ranges_[static_cast<std::size_t>(micro_batch)]; }
@@ -107,7 +105,9 @@ parallel::ChainPass::Options ShardWork::pass_options() const {
     };
   }
   if (settings_.precision == Precision::Bf16 || settings_.precision == Precision::Fp16 || settings_.recompute_inputs) {
-    options.scope = [this] { return std::make_shared<ForwardScope>(settings_.precision, device_.type(), settings_.recompute_inputs); };
+    options.scope = [this] {
+      return std::make_shared<ForwardScope>(settings_.precision, device_.type(), settings_.recompute_inputs);
+    };
   }
   return options;
 }

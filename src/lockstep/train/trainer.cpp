@@ -392,11 +392,12 @@ class Run {
     optimizer_.emplace(settings_.optimizer, engine_.parameters(), engine_.buckets(), settings_.groups, group_,
                        fused_ ? Of::OwnRank : Of::AllRanks, engine_.offload());
     if (fused_) {
-      owner_.replicated()->update_with([this](std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients) {
-        // The losses of all ranks are here already: they went ahead of the gradients.
-        if (!std::isfinite(board_.loss())) return;
-        optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
-      });
+      owner_.replicated()->update_with(
+          [this](std::size_t bucket, std::int64_t first, std::int64_t count, const void* gradients) {
+            // The losses of all ranks are here already: they went ahead of the gradients.
+            if (!std::isfinite(board_.loss())) return;
+            optimizer_->step_part(bucket, first, count, gradients, gradient_scale());
+          });
     }
     restore(*optimizer_, resumed_, group_);
     resumed_.tensors = {};

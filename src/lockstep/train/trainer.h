@@ -83,8 +83,8 @@ struct TrainerSettings {
   std::optional<models::ModelData> model_data =
       {};  // kept in checkpoints, so that the model is made again without data
   std::int64_t check_every_steps =
-      1000;                // whether all ranks have the same weights, and after every epoch; 0: only then
-  double wall_time_s = 0;  // above 0: save and stop when so much has passed
+      1000;                              // whether all ranks have the same weights, and after every epoch; 0: only then
+  double wall_time_s = 0;                // above 0: save and stop when so much has passed
   std::int64_t memory_before_bytes = 0;  // see MemoryMeter
   // Of so many links that a chain passes one after another one keeps only its input, and is computed again in
   // backward; 1: each, 0: none.

@@ -153,9 +153,10 @@ void check_recomputed(const torch::nn::Module& model, const parallel::Chain& cha
     for (std::size_t link = 0; link < chain.size(); ++link) {
       if (!recomputes(link) || !parallel::uses(chain[link], named.key() + ".running_mean")) continue;
       fail(Fault::Usage,
-           fmt::format("'{}' is a norm of torch::nn in '{}', which recompute computes twice, and would count its samples "
-                       "as often in running statistics: make it a parallel::BatchNorm, or set recompute = \"none\"",
-                       named.key(), chain[link].name));
+           fmt::format(
+               "'{}' is a norm of torch::nn in '{}', which recompute computes twice, and would count its samples "
+               "as often in running statistics: make it a parallel::BatchNorm, or set recompute = \"none\"",
+               named.key(), chain[link].name));
     }
   }
 }
@@ -205,11 +206,11 @@ void check(const TrainerSettings& settings) {
   // A piece without samples is passed over; of a schedule each takes memory.
   constexpr std::int64_t kMostPieces = 1'000'000;
   if (const std::int64_t most = std::min(settings.batch, kMostPieces); settings.accumulate > most) {
-    fail(Fault::Usage, fmt::format("accumulate = {}: it is from 1 to {}, {}",
-                                   settings.accumulate, most,
-                                   most == kMostPieces
-                                       ? "and larger pieces do as well"
-                                       : fmt::format("as a piece of the {} samples of a batch has one at least", most)));
+    fail(Fault::Usage,
+         fmt::format("accumulate = {}: it is from 1 to {}, {}", settings.accumulate, most,
+                     most == kMostPieces
+                         ? "and larger pieces do as well"
+                         : fmt::format("as a piece of the {} samples of a batch has one at least", most)));
   }
   for (const auto& [key, value] :
        {std::pair("optimizer.lr", settings.lr), std::pair("clip_norm", settings.clip_norm),

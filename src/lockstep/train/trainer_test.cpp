@@ -575,9 +575,9 @@ TEST(Evaluation, TakesNoMoreMemoryThanAStep) {
       auto run = settings;
       run.emplace_back("data.test='tokens:samples=60,length=33,vocabulary=97'");
       const auto metric = std::make_shared<Watching>(needs_outputs);
-      const auto result =
-          train(ranks, run, {}, testing::kGpt, nullptr, [&](RecipeRun& made) { made.settings.metrics = {metric}; })
-              .result;
+      const auto result = train(ranks, run, {}, testing::kGpt, nullptr, [&](RecipeRun& made) {
+                            made.settings.metrics = {metric};
+                          }).result;
       const std::string what = fmt::format("{} ranks, {}", ranks, settings.empty() ? "" : settings[0]);
       const auto& figures = result.evaluations.at(0).figures;
       EXPECT_EQ(figures.at(1).second, 60 * 32) << what;

@@ -91,9 +91,8 @@ void WeightOwner::share_out(const TrainerSettings& settings, int stages, c10::De
           .held = tied_parameters(task_, stages),
           .partial = parallel::partial_parameters(task_.model()),
           .begin = [&begun, fill = first_weights(task_.model(), settings.seed)](
-                       std::size_t number, const parallel::Window& window, const at::Tensor& slice) {
-            return fill(begun[number].name, window, slice);
-          },
+                       std::size_t number, const parallel::Window& window,
+                       const at::Tensor& slice) { return fill(begun[number].name, window, slice); },
           .offload = offload_of(settings),
           .device = device});
   sharded_ = sharded.get();

@@ -91,7 +91,7 @@ void DBSCAN::fit(const Table& table) {
   dbscan::Slabs slabs(table, widest, options_.eps);
   Points& points = slabs.points();
   const dbscan::Reach reach{options_.eps, static_cast<double>(options_.min_samples), options_.threads,
-                             table.observer().get()};
+                            table.observer().get()};
   auto vicinity = dbscan::by_grid(points, reach);
   if (!vicinity) vicinity = dbscan::by_window(points, reach, widest);
 

@@ -100,7 +100,8 @@ TEST(KMeans, EndsWhenNothingChanges) {
 
 TEST(KMeans, TellsOfItsLastPassAndKeepsLabels) {
   // By the centroids' way, by labels that stay, and by the number of passes.
-  for (const KMeansOptions& options : {KMeansOptions{.n_clusters = 6, .tol = 0.01}, {.n_clusters = 6, .tol = 0},
+  for (const KMeansOptions& options : {KMeansOptions{.n_clusters = 6, .tol = 0.01},
+                                       {.n_clusters = 6, .tol = 0},
                                        {.n_clusters = 6, .n_init = 2, .max_iter = 3, .tol = 0}}) {
     with_table(3, {blobs(20'000, 3, 9)}, [&](const Table& table) {
       KMeans kmeans(options);

@@ -131,9 +131,7 @@ at::Tensor DropoutImpl::forward(const at::Tensor& input) {
                     .all_rows = slices ? ranks()->size() * rows : rows,
                     .first_column = first_column,
                     .all_columns = all_columns};
-  const auto fill = [&]<class Number>(Number) {
-    fill_rows(Mask<Number>(stream, now.seed, probability_), mask, place);
-  };
+  const auto fill = [&]<class Number>(Number) { fill_rows(Mask<Number>(stream, now.seed, probability_), mask, place); };
   type == at::kDouble ? fill(double{}) : fill(float{});
   return input * mask.to(input.device(), type, /*non_blocking=*/true).to(input.scalar_type());
 }
