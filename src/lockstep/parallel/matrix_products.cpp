@@ -97,7 +97,8 @@ at::Tensor product(const at::Tensor& left, const at::Tensor& right) {
 }
 
 void product_out(const at::Tensor& target, const at::Tensor& left, const at::Tensor& right) {
-  if (is_for_onednn(left, right, right.size(1)) || target.device() != left.device()) {
+  const bool alike = target.device() == left.device() && target.scalar_type() == left.scalar_type();
+  if (is_for_onednn(left, right, right.size(1)) || !alike) {
     target.copy_(product(left, right));
   } else {
     at::Tensor to = target;
@@ -106,7 +107,7 @@ void product_out(const at::Tensor& target, const at::Tensor& left, const at::Ten
 }
 
 void add_product(const at::Tensor& target, const at::Tensor& left, const at::Tensor& right) {
-  if (is_for_onednn(left, right, right.size(1))) {
+  if (is_for_onednn(left, right, right.size(1)) || target.scalar_type() != left.scalar_type()) {
     target.add_(product(left, right));
   } else {
     target.addmm_(left, right);

@@ -76,13 +76,22 @@ FileDescriptor file_in(const std::string& folder, std::int64_t bytes) {
                    std::strerror(error)));
 }
 
+std::string folder_or_usual(const std::string& folder) {
+  if (!folder.empty()) return folder;
+  const char* temporary = std::getenv("TMPDIR");
+  return temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+}
+
 }  // namespace
 
-OffloadFile::OffloadFile(const std::string& folder, std::int64_t bytes) : folder_(folder), bytes_(bytes) {
-  if (folder_.empty()) {
-    const char* temporary = std::getenv("TMPDIR");
-    folder_ = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
-  }
+void check_offload_folder(const std::string& folder, std::int64_t bytes) {
+  const std::string place = folder_or_usual(folder);
+  check_local(place);
+  (void)file_in(place, bytes);
+}
+
+OffloadFile::OffloadFile(const std::string& folder, std::int64_t bytes)
+    : folder_(folder_or_usual(folder)), bytes_(bytes) {
   check_local(folder_);
   file_ = file_in(folder_, bytes);
   thread_ = comm::start_background_thread("lockstep-disk", [this] { work(); });

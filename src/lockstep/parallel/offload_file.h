@@ -20,10 +20,13 @@
 
 namespace lockstep::parallel {
 
+/// Fault::Usage if no file can be made there or it is not of this host, Fault::Io if there is no room for files of
+/// so many bytes in all. An empty `folder` is $TMPDIR, or /tmp.
+void check_offload_folder(const std::string& folder, std::int64_t bytes);
+
 class OffloadFile {
  public:
-  /// All zeros. An empty `folder` is $TMPDIR, or /tmp. Fault::Usage if no file can be made there or it is not of this
-  /// host, Fault::Io if it has no room for it.
+  /// All zeros. Fails as check_offload_folder() does.
   OffloadFile(const std::string& folder, std::int64_t bytes);
   /// What was asked for and is not begun yet is dropped.
   ~OffloadFile();

@@ -18,11 +18,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A copy in memory of the communicator, which is summed in place.
 at::Tensor summed(const at::Tensor& values, comm::Communicator& group, const char* name) {
-  at::Tensor sum = group.empty(values.sizes(), values.scalar_type());
-  sum.copy_(values);
-  wait_for_ranks([&] { return group.all_reduce_(sum, comm::ReduceOp::Sum, {.name = name}); });
+  at::Tensor sum;
+  wait_for_ranks([&] {
+    auto started = start_sum(values, group, {.name = name});
+    sum = started.first;
+    return std::move(started.second);
+  });
   return sum.to(values.device());
 }
 
@@ -54,6 +56,13 @@ at::Tensor to_all_ranks(const at::Tensor& values, comm::Communicator& group) {
 
 at::Tensor sum_of_ranks(const at::Tensor& shares, comm::Communicator& group) {
   return SumOfRanks::apply(shares, &group);
+}
+
+std::pair<at::Tensor, comm::Work> start_sum(const at::Tensor& shares, comm::Communicator& group,
+                                            const comm::CallOptions& options) {
+  at::Tensor sum = group.empty(shares.sizes(), shares.scalar_type());
+  sum.copy_(shares);
+  return {sum, group.all_reduce_(sum, comm::ReduceOp::Sum, options)};
 }
 
 void split_layers(torch::nn::Module& model, const TensorPlan& plan, comm::Communicator& group) {

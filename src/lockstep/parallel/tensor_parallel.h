@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 
@@ -22,6 +23,10 @@ namespace lockstep::parallel {
 at::Tensor to_all_ranks(const at::Tensor& values, comm::Communicator& group);
 /// Each rank's share of a sum becomes the sum, on all of them.
 at::Tensor sum_of_ranks(const at::Tensor& shares, comm::Communicator& group);
+
+/// A copy of `shares` in memory of the communicator, which becomes their sum over all ranks while the caller goes on.
+std::pair<at::Tensor, comm::Work> start_sum(const at::Tensor& shares, comm::Communicator& group,
+                                            const comm::CallOptions& options);
 
 /// By pattern of a layer's name ("*" is anything), how it is split, see Layer::split.
 using TensorPlan = std::map<std::string, std::string>;

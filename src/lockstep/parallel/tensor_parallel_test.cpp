@@ -138,7 +138,7 @@ const TensorPlan kTimePlan{
 TEST_P(Split, AlongTimeHasTheOutputsAndGradientsOfOneProcess) {
   const auto words = torch::arange(30).view({5, 6}).remainder(11), targets = torch::arange(30).remainder(11);
   on_ranks({GetParam()}, [&](Communicator& group) {
-    // With an engine gradients go straight to their places, but in half; without it slices go through autograd.
+    // With an engine gradients go straight to their places; without it slices go through autograd.
     struct Case {
       bool tied = false, engine = true, dropped = false, half = false;
     };

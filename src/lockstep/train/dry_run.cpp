@@ -9,6 +9,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
 #include "lockstep/data/order.h"
+#include "lockstep/parallel/offload_file.h"
 #include "lockstep/parallel/pipeline_schedule.h"
 #include "lockstep/parallel/stages.h"
 #include "lockstep/train/memory_forecast.h"
@@ -100,6 +101,7 @@ class Search {
         if (ranks % (layout.tensor * layout.pipe) != 0) continue;
         layout.data = ranks / layout.tensor / layout.pipe;
         if (layout.pipe != begin_.pipe) layout.cuts = {};
+        if (limits_.zero_within_host) layout.zero_ranks = layout.data_ranks_of_host(limits_.ranks_of_host);
         const bool cut = layout.tensor > begin_.tensor || layout.pipe > begin_.pipe;
         if (cut && !limits_.why_not_cut.empty()) continue;
         try_sharing(layout);
@@ -198,7 +200,7 @@ DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit) {
     layout = choice.chosen.layout;
     result.reasons = std::move(choice.reasons);
   } else {
-    layout = given_layout(run, ranks);
+    layout = given_layout(run, ranks, limit.ranks_of_host);
   }
   check(run, layout, /*sparse=*/false);
   const auto& costs = run.probe->costs(layout.tensor);
@@ -209,6 +211,8 @@ DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit) {
   layout.cuts = cuts_of(costs, layout, facts);
   result.samples_at_once = facts.samples_at_once(layout);
   result.outlook = outlook(costs, layout, facts);
+  if (layout.offload != kOffloadNothing)
+    parallel::check_offload_folder(run.mesh.offload_folder, result.outlook.memory.disk * limit.ranks_of_host);
   result.fits = needed_bytes(result.outlook.memory) <= room;
   if (layout.pipe > 1)
     result.stages = stage_lines(costs.chain, layout.cuts, layout.pipe, seconds_of(costs, result.samples_at_once));

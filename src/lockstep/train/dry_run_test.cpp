@@ -122,6 +122,37 @@ TEST(DryRun, RefusesWhatARunRefuses) {
   EXPECT_SAYS(uneven, "parallel.zero_ranks = 3 does not divide the 4 ranks");
 }
 
+TEST(DryRun, SharesOutOverTheRanksOfAHost) {
+  Config recipe = Config::from_text(testing::kGpt);
+  for (const char* setting : {"parallel.zero=3", "parallel.zero_ranks=host"}) recipe.set(setting);
+  for (const int of_host : {2, 4}) {
+    const MemoryLimit limit{1024 * kMiB * of_host, "the test grants", of_host};
+    EXPECT_EQ(dry_run(recipe, 4, limit).outlook.layout.zero_ranks, of_host);
+    Config chosen = Config::from_text(testing::kGpt);
+    for (const char* setting : {"parallel.layout=auto", "parallel.zero=3", "parallel.tensor=1", "parallel.pipe=1",
+                                "parallel.zero_ranks=host"})
+      chosen.set(setting);
+    EXPECT_EQ(dry_run(chosen, 4, limit).outlook.layout.zero_ranks, of_host);
+  }
+}
+
+TEST(DryRun, LooksForRoomOnTheDisk) {
+  const std::vector<std::string> offloads{"parallel.zero=3", "parallel.offload=all"};
+  const auto with = [&](const std::string& more) {
+    auto all = offloads;
+    all.push_back(more);
+    return all;
+  };
+  const auto found = ask(2, offloads, 1024 * kMiB);
+  // A rank's half of the weights, and Adam's two numbers of each.
+  const auto whole = ask(2, {"parallel.zero=0", "fuse_step=false"}, 1024 * kMiB).outlook.memory;
+  EXPECT_NEAR(static_cast<double>(found.outlook.memory.disk), 1.5 * static_cast<double>(whole.weights),
+              0.01 * static_cast<double>(whole.weights));
+  EXPECT_SAYS(found.text(), "; on disk ");
+  EXPECT_SAYS(test::message_of([&] { (void)ask(2, with("parallel.offload_folder=/nowhere"), kMiB); }, Fault::Usage),
+              "parallel.offload needs /nowhere: No such file or directory");
+}
+
 TEST(DryRun, ChoosesWhatARunTakes) {
   EXPECT_EQ(ask(2, {"parallel.layout=auto", "parallel.offload=all"}, 1024 * kMiB).outlook.layout.zero, 3);
   EXPECT_EQ(ask(1, {"parallel.layout=auto", "parallel.offload=optimizer"}, 1024 * kMiB).outlook.layout.zero, 1);

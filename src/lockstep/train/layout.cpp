@@ -16,6 +16,14 @@ std::string Layout::text() const {
   return all;
 }
 
+int Layout::data_ranks_of_host(int ranks_of_host) const noexcept {
+  int most = 1;
+  for (int one = 1; one <= data && one * tensor <= ranks_of_host; ++one) {
+    if (data % one == 0) most = one;
+  }
+  return most;
+}
+
 std::int64_t RunFacts::samples_at_once(const Layout& layout) const {
   const auto shared = [](std::int64_t samples, std::int64_t by) { return samples / by + (samples % by != 0 ? 1 : 0); };
   return shared(shared(batch(layout.data), layout.data), layout.micro_batches);

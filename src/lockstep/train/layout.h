@@ -28,6 +28,8 @@ struct Layout {
   std::string offload = kOffloadNothing;
 
   int ranks() const noexcept { return data * tensor * pipe; }
+  /// Of the data axis as many as divide it and have room on a host with so many ranks, beside those of their layers.
+  int data_ranks_of_host(int ranks_of_host) const noexcept;
   /// "data 2, tensor 2, zero 1, recompute".
   std::string text() const;
 };

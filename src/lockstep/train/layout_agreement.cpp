@@ -15,7 +15,7 @@ namespace {
 
 /// What choose_layout() decides.
 struct Chosen {
-  int data, tensor, pipe, zero;
+  int data, tensor, pipe, zero, zero_ranks;
   std::int64_t recompute_every;
 };
 
@@ -35,15 +35,15 @@ RanksOfHosts ranks_of_hosts(const std::vector<std::string>& hosts) {
 }
 
 AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world) {
-  if (!run.mesh.automatic) return {given_layout(run, world.size()), {}};
   const auto [fewest, most] = ranks_of_hosts(world.gather_bytes(machine().host));
+  if (!run.mesh.automatic) return {given_layout(run, world.size(), fewest), {}};
   AgreedLayout result;
   Chosen chosen{};
   if (world.rank() == 0) {
     const auto choice = choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); },
                                       limits_of(run, world.size(), fewest, memory_limit(most).room()), facts_of(run));
     const Layout& layout = choice.chosen.layout;
-    chosen = {layout.data, layout.tensor, layout.pipe, layout.zero, layout.recompute_every};
+    chosen = {layout.data, layout.tensor, layout.pipe, layout.zero, layout.zero_ranks, layout.recompute_every};
     result.reasons = choice.reasons;
   }
   const std::string bytes = world.broadcast_bytes(bytes_of(&chosen, 1), 0);
@@ -53,6 +53,7 @@ AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world) {
   result.layout.tensor = chosen.tensor;
   result.layout.pipe = chosen.pipe;
   result.layout.zero = chosen.zero;
+  result.layout.zero_ranks = chosen.zero_ranks;
   result.layout.recompute_every = chosen.recompute_every;
   return result;
 }

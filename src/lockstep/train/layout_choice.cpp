@@ -10,6 +10,7 @@
 #include "lockstep/core/text.h"
 #include "lockstep/parallel/pipeline_schedule.h"
 #include "lockstep/parallel/stages.h"
+#include "lockstep/train/layer_volumes.h"
 #include "lockstep/train/memory_forecast.h"
 #include "lockstep/train/stage_shares.h"
 
@@ -17,17 +18,6 @@ namespace lockstep::train {
 namespace {
 
 using parallel::ModelCosts;
-
-/// What each rank of a ring sends of a sum, or twice what it sends of a collection.
-double moved_by_sum(double bytes, int ranks) { return 2 * bytes * (ranks - 1) / ranks; }
-
-std::int64_t trained_bytes(const ModelCosts& costs) {
-  std::int64_t bytes = 0;
-  for (const auto& parameter : costs.parameters) {
-    if (parameter.tensor.requires_grad()) bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
-  }
-  return bytes;
-}
 
 double summed_bytes(const ModelCosts& costs, std::int64_t samples) {
   double bytes = costs.loss.summed.at(samples);
@@ -55,6 +45,14 @@ class Candidates {
 
   const std::vector<LayoutOutlook>& all() const noexcept { return all_; }
   const std::vector<std::string>& refusals() const noexcept { return refusals_; }
+  /// Of the most ranks that layers can be split over, if somebody may choose.
+  std::vector<std::string> volumes() const {
+    if (most_split_ == 1 || !allowed(limits_.tensor, 1)) return {};
+    Layout layout = limits_.given;
+    layout.tensor = most_split_;
+    return volumes_by_layer(costs_(1), costs_(most_split_), most_split_, facts_.samples_at_once(layout),
+                            layout.micro_batches);
+  }
 
  private:
   template <class Number>
@@ -73,6 +71,7 @@ class Candidates {
       refusals_.push_back(fmt::format("tensor {}: {}", tensor, error.what()));
       return;
     }
+    most_split_ = tensor;
     for (const int pipe : divisors(limits_.ranks / tensor)) add_stages(*costs, tensor, pipe);
   }
 
@@ -84,6 +83,7 @@ class Candidates {
     if (!allowed(limits_.pipe, pipe) || !allowed(limits_.data, layout.data)) return;
     if (pipe > 1 && !limits_.why_not_cut.empty()) return;
     if (pipe == 1) layout.cuts = {};
+    if (limits_.zero_within_host) layout.zero_ranks = layout.data_ranks_of_host(limits_.ranks_of_host);
     if (static_cast<std::size_t>(pipe * layout.chunks) > costs.links.size() && pipe > 1) return;
     const bool shares_out = layout.data > 1 || limits_.zero || limits_.least_zero > 0;
     for (int zero = limits_.zero.value_or(limits_.least_zero); zero <= (shares_out ? 3 : 0); ++zero) {
@@ -111,6 +111,7 @@ class Candidates {
   const LayoutLimits& limits_;
   const RunFacts& facts_;
   std::vector<LayoutOutlook> all_;
+  int most_split_ = 1;
   std::vector<std::string> refusals_;
   std::set<std::string> whys_;  // of refusals: one is said for all layouts that it is of
 };
@@ -199,6 +200,12 @@ LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits
   LayoutChoice choice{.chosen = chosen != nullptr ? *chosen : *smallest, .fits = chosen != nullptr, .reasons = {}};
   const Layout& layout = choice.chosen.layout;
   choice.reasons.push_back("chosen is " + outlook_text(choice.chosen));
+  constexpr std::size_t kMostLayers = 8;
+  const auto volumes = candidates.volumes();
+  for (std::size_t number = 0; number < std::min(kMostLayers, volumes.size()); ++number)
+    choice.reasons.push_back(volumes[number]);
+  if (volumes.size() > kMostLayers)
+    choice.reasons.push_back(fmt::format("and {} layers more", volumes.size() - kMostLayers));
   if (!choice.fits) {
     choice.reasons.push_back(fmt::format("nothing fits into the {} of a rank: it is what takes the least",
                                          format_bytes(limits.memory_bytes)));

@@ -8,6 +8,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/testing.h"
 #include "lockstep/train/costs_testing.h"
+#include "lockstep/train/layer_volumes.h"
 #include "lockstep/train/layout_agreement.h"
 
 namespace lockstep::train {
@@ -43,7 +44,22 @@ TEST(LayoutChoice, LargeActivationsGoToData) {
   EXPECT_DOUBLE_EQ(choice.chosen.moved_bytes(), 2 * 0.75 * 4 * 4 * kMiB);
   EXPECT_TRUE(any_says(choice, "chosen is data 4: a rank moves 24 MiB of gradients and weights a step"))
       << choice.reasons.front();
-  EXPECT_TRUE(any_says(choice, "moves more: data 2, tensor 2")) << choice.reasons.at(1);
+  EXPECT_TRUE(any_says(choice, "moves more: data 2, tensor 2")) << choice.reasons.at(2);
+  // 2 MB of each of 64 samples, in the same ring.
+  EXPECT_EQ(choice.reasons.at(1),
+            "layer link0 to link3, each: 6 MiB of gradients by data 4, 183.11 MiB of activations by tensor 4");
+}
+
+TEST(LayoutChoice, SaysLayerByLayerWhatWouldMove) {
+  // The last link has large weights; the one before shares those of the first.
+  auto whole = made_up({.links = 4, .weights = 1000, .summed = 4096}), split = made_up({.links = 4, .summed = 4096}, 2);
+  whole.parameters[3].tensor = at::empty({1 << 20}, whole.parameters[3].tensor.options()).requires_grad_();
+  whole.chain[2].modules = {"link0"};
+  const std::vector<std::string> expected{
+      "layer link0 to link1, each: 3.91 KiB of gradients by data 2, 32 KiB of activations by tensor 2",
+      "layer link2: 0 B of gradients by data 2, 32 KiB of activations by tensor 2",
+      "layer link3: 4 MiB of gradients by data 2, 32 KiB of activations by tensor 2"};
+  EXPECT_EQ(volumes_by_layer(whole, split, 2, 4, 2), expected);
 }
 
 TEST(LayoutChoice, LargeWeightsOfFewSamplesGoToTensor) {

@@ -92,9 +92,14 @@ class StageForecast {
       const std::int64_t bytes = bytes_of_unit(unit), shard = bytes / ranks;
       whole += bytes;
       shards.push_back(shard);
-      if (layout_.offload != kOffloadAll) use.weights += layout_.zero < 3 ? bytes : shard;
+      const std::int64_t states = facts_.optimizer_states * shard;
+      if (layout_.offload == kOffloadAll) {
+        use.disk += shard;
+      } else {
+        use.weights += layout_.zero < 3 ? bytes : shard;
+      }
       use.gradients += shard;
-      if (layout_.offload == kOffloadNothing) use.optimizer += facts_.optimizer_states * shard;
+      (layout_.offload == kOffloadNothing ? use.optimizer : use.disk) += states;
     }
     use.buffers = buffers_of_disk(units, ranks);
     // A checkpoint reads what is on disk parameter by parameter.
@@ -260,7 +265,7 @@ MemoryUse most_of_each(const std::vector<MemoryUse>& stages) {
   MemoryUse most;
   for (const auto& use : stages) {
     for (const auto kind : {&MemoryUse::weights, &MemoryUse::gradients, &MemoryUse::optimizer, &MemoryUse::activations,
-                            &MemoryUse::buffers}) {
+                            &MemoryUse::buffers, &MemoryUse::disk}) {
       most.*kind = std::max(most.*kind, use.*kind);
     }
   }

@@ -44,12 +44,12 @@ std::string MemoryReport::text() const {
 nlohmann::json json_of(const parallel::MemoryUse& use) {
   nlohmann::json json;
   for (const auto& [name, kind] : kKinds) json[fmt::format("{}_bytes", name)] = use.*kind;
+  if (use.disk > 0) json["disk_bytes"] = use.disk;
   return json;
 }
 
 nlohmann::json MemoryReport::json() const {
   nlohmann::json json = json_of(use);
-  if (use.disk > 0) json["disk_bytes"] = use.disk;
   if (kept > 0) json["kept_bytes"] = kept;
   if (measured > 0) json["measured_bytes"] = measured;
   if (predicted) json["predicted"] = json_of(*predicted);

@@ -37,6 +37,7 @@ int number_within(const Config& recipe, const std::string& key, int fallback, in
 }
 
 constexpr int kUnitBytes = 1 << 20;
+constexpr const char kHost[] = "host";
 
 /// The axes in their order. Where another takes the rest of the ranks, data has one unless more is said or chosen.
 std::vector<parallel::MeshAxis> axes_of(const Config& recipe, const std::string& key,
@@ -64,10 +65,10 @@ int& ranks_along(Layout& layout, const std::string& axis) {
 /// What would be passed over without a word.
 void check_of_use(const MeshRecipe& recipe, const std::string& key) {
   if (recipe.automatic) return;  // what is chosen may have no use for it
-  if (recipe.zero_ranks > 0 && recipe.zero == 0) {
+  if ((recipe.zero_ranks > 0 || recipe.zero_within_host) && recipe.zero == 0) {
     fail(Fault::Usage, fmt::format("{0}.zero_ranks = {1} says how many ranks share one copy out, and {0}.zero = 0 "
                                    "shares nothing out: set {0}.zero to 1, 2 or 3, or leave {0}.zero_ranks out",
-                                   key, recipe.zero_ranks));
+                                   key, recipe.zero_within_host ? "\"host\"" : std::to_string(recipe.zero_ranks)));
   }
   for (const auto& [name, size] : recipe.axes) {
     if (name != kTensorAxis || size != 1 || !recipe.sequence) continue;
@@ -118,7 +119,14 @@ MeshRecipe read_mesh(const Config& recipe, const std::string& key, int ranks) {
   result.tensor_plan = recipe.texts(key + ".tensor_plan");
   result.sequence = recipe.get(key + ".sequence", false);
   result.zero = number_within(recipe, key + ".zero", 0, 0, 3);
-  result.zero_ranks = number_within(recipe, key + ".zero_ranks", 0, 0, ranks);
+  if (recipe.holds_text(key + ".zero_ranks")) {
+    const std::string text = recipe.get(key + ".zero_ranks", "");
+    if (text != kHost)
+      fail(Fault::Usage, fmt::format("{}.zero_ranks = \"{}\": it is a number of ranks, or \"{}\"", key, text, kHost));
+    result.zero_within_host = true;
+  } else {
+    result.zero_ranks = number_within(recipe, key + ".zero_ranks", 0, 0, ranks);
+  }
   constexpr int kMostUnitBytes = 1 << 30;
   result.unit_bytes = number_within(recipe, key + ".unit_bytes", kUnitBytes, 0, kMostUnitBytes);
   result.offload = recipe.get(key + ".offload", kOffloadNothing);

@@ -34,6 +34,7 @@ struct MeshRecipe {
   bool sequence = false;             // see models::ModelCut
   int zero = 0;                      // see TrainerSettings
   int zero_ranks = 0;
+  bool zero_within_host = false;  // as many as a host has
   std::int64_t unit_bytes = 0;
   std::string offload = Layout().offload;
   std::string offload_folder;

@@ -29,8 +29,23 @@ TEST(MeshRecipe, RefusesNumbersThatDoNotFit) {
 
 TEST(MeshRecipe, RefusesWhatHasNoUse) {
   EXPECT_NE(refused({"zero_ranks=2"}).find("set parallel.zero to 1, 2 or 3"), std::string::npos);
+  EXPECT_NE(refused({"zero_ranks='host'"}).find("zero_ranks = \"host\" says how many ranks"), std::string::npos);
+  EXPECT_EQ(refused({"zero=1", "zero_ranks='node'"}),
+            "parallel.zero_ranks = \"node\": it is a number of ranks, or \"host\"");
   EXPECT_NE(refused({"sequence=true"}).find("set parallel.tensor to 2 or more"), std::string::npos);
   EXPECT_NO_THROW((void)read(4, {"layout='auto'", "zero_ranks=2", "sequence=true"}));
+}
+
+TEST(MeshRecipe, CountsRanksOfTheDataAxisOnAHost) {
+  EXPECT_TRUE(read(4, {"zero=3", "zero_ranks='host'"}).zero_within_host);
+  const auto of_host = [](int data, int tensor, int ranks) {
+    return Layout{.data = data, .tensor = tensor}.data_ranks_of_host(ranks);
+  };
+  EXPECT_EQ(of_host(8, 1, 4), 4);
+  EXPECT_EQ(of_host(8, 2, 4), 2);
+  EXPECT_EQ(of_host(6, 1, 4), 3);
+  EXPECT_EQ(of_host(4, 1, 8), 4);
+  EXPECT_EQ(of_host(4, 8, 4), 1);
 }
 
 TEST(MeshRecipe, AnyAxisTakesTheRest) {

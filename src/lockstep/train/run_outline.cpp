@@ -41,8 +41,9 @@ void check(const RunOutline& run, const Layout& layout, bool sparse) {
     fail(Fault::Usage, "model.weights is of a whole model, and parallel cuts it: begin on the data axis alone");
 }
 
-Layout given_layout(const RunOutline& run, int ranks) {
+Layout given_layout(const RunOutline& run, int ranks, int ranks_of_host) {
   Layout layout = layout_of(run.mesh, ranks);
+  if (run.mesh.zero_within_host) layout.zero_ranks = layout.data_ranks_of_host(ranks_of_host);
   const TrainerSettings settings = run.settings(layout.data);
   layout.micro_batches = settings.accumulate;
   layout.recompute_every = settings.recompute_every;
@@ -65,6 +66,7 @@ LayoutLimits limits_of(const RunOutline& run, int ranks, int ranks_of_host, std:
     fixed(name.c_str(), name == kDataAxis ? limits.data : name == kTensorAxis ? limits.tensor : limits.pipe, size);
   }
   if (run.mesh.fixed.contains("zero")) limits.zero = run.mesh.zero;
+  limits.zero_within_host = run.mesh.zero_within_host;
   if (run.fixes_recompute) limits.recompute_every = settings.recompute_every;
   limits.why_not_cut = why_not_cut(settings);
   if (run.loads_weights) limits.why_not_cut = "model.weights, a file of a whole model";

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
@@ -118,7 +119,7 @@ class Run {
     if (settings.exact) one_thread_.emplace();
     if (settings.exact) check_exact(task.model());
     check_schedule(*schedule_, data);
-    if (settings.sync_batch_norm) synced_norms_.emplace(task.model(), group_);
+    if (settings.sync_batch_norm) sync_norms(task.model());
     if (model_parts_.cut()) check_cut(settings);
     owner_.load(resumed_);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
@@ -156,6 +157,14 @@ class Run {
   }
 
  private:
+  /// Of a model in stages some may have no batch norm.
+  void sync_norms(torch::nn::Module& model) {
+    synced_norms_.emplace(model, group_);
+    const auto norms = comm::gather_one_each(world_, synced_norms_->empty() ? 0 : 1, "batch norms");
+    if (*std::max_element(norms.begin(), norms.end()) == 0)
+      fail(Fault::Usage, "sync_batch_norm = true, but the model has no batch norm: leave it out");
+  }
+
   void start() {
     task_.model().train();
     begun_ = Clock::now();
@@ -552,7 +561,7 @@ class Run {
   MemoryMeter memory_;
   ShardWork work_;
   parallel::RunningStatistics statistics_;
-  std::optional<parallel::SyncedBatchNorms> synced_norms_;
+  std::optional<parallel::SyncedBatchNorms> synced_norms_;  // of a stage perhaps none
   StepBoard board_;
   bool board_goes_first_;  // ahead of the gradients; else behind them, as reading a loss waits for the GPU
   StopRequest stop_;

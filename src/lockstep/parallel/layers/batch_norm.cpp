@@ -170,7 +170,6 @@ SyncedBatchNorms::SyncedBatchNorms(torch::nn::Module& model, comm::Communicator&
     }
     if (module->as<BatchNormImpl>() != nullptr) norms_.push_back(module);
   }
-  if (norms_.empty()) fail(Fault::Usage, "sync_batch_norm = true, but the model has no batch norm: leave it out");
   group_ = group.duplicate();
   for (const auto& norm : norms_) norm->as<BatchNormImpl>()->over_ranks_ = this;
 }

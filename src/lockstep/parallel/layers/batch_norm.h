@@ -45,7 +45,7 @@ class BatchNormImpl : public Layer {
 TORCH_MODULE(BatchNorm);
 
 /// While it lives, every BatchNorm of `model` takes its statistics over all ranks of `group`. Fault::Usage if there is
-/// none, or one of torch::nn. All ranks make it at the same time.
+/// one of torch::nn. All ranks make it at the same time.
 class SyncedBatchNorms {
  public:
   SyncedBatchNorms(torch::nn::Module& model, comm::Communicator& group);
@@ -54,6 +54,8 @@ class SyncedBatchNorms {
   SyncedBatchNorms& operator=(const SyncedBatchNorms&) = delete;
 
   int ranks() const noexcept { return group_->size(); }
+  /// There are none.
+  bool empty() const noexcept { return norms_.empty(); }
   // Of a forward or a backward, by the thread that does it.
   void gather(at::Tensor& all, const at::Tensor& mine);
   void sum_(at::Tensor& values);
