@@ -1,7 +1,9 @@
 #include "lockstep/parallel/pipeline.h"
 
 #include <algorithm>
+#include <iterator>
 #include <list>
+#include <map>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -63,6 +65,8 @@ class Pipeline::Mail {
         if (!feed.empty(message.micro_batch)) order.push_back({message.gradient, message.micro_batch, message.chunk});
       }
     }
+    const int before = (stages.rank() + stages.size() - 1) % stages.size();
+    most_ = {{false, peak_in_flight(schedule, stages.rank())}, {true, peak_in_flight(schedule, before)}};
   }
 
   /// `key` is what the receiver asks for.
@@ -70,18 +74,20 @@ class Pipeline::Mail {
     if (to == stages_.rank()) {
       arrived_.emplace(key, tensor);
     } else {
-      send(tensor, to, name_of(key.gradient));
+      send(tensor, to, key.gradient);
     }
   }
 
-  void send(const at::Tensor& tensor, int to, const char* name) {
+  void send(const at::Tensor& tensor, int to, bool gradient) {
     release_arrived();
+    if (most_.contains(gradient)) release_until(most_.at(gradient) - 1, gradient);
+    const char* name = name_of(gradient);
     at::Tensor memory = stages_.empty(tensor.sizes(), tensor.scalar_type());
     memory.copy_(tensor);
     comm::Work work = stages_.send(header_of(memory, stages_), to, {.name = name});
     work.add(stages_.send(memory, to, {.name = name}));
     const auto bytes = static_cast<std::int64_t>(memory.nbytes());
-    on_their_way_.push_back({std::move(work), bytes});
+    on_their_way_.push_back({std::move(work), bytes, gradient});
     bytes_ += bytes;
     peak_bytes_ = std::max(peak_bytes_, bytes_);
   }
@@ -109,8 +115,7 @@ class Pipeline::Mail {
 
   /// The most bytes that were on their way at once.
   std::int64_t finish() {
-    for (auto& sent : on_their_way_) wait_for_ranks([&] { return std::move(sent.work); });
-    on_their_way_.clear();
+    while (!on_their_way_.empty()) release(on_their_way_.begin());
     return peak_bytes_;
   }
 
@@ -118,19 +123,28 @@ class Pipeline::Mail {
   struct Sent {
     comm::Work work;
     std::int64_t bytes;
+    bool gradient;
   };
+  using OnTheirWay = std::list<Sent>;
 
   /// Messages that others have give their memory back.
   void release_arrived() {
-    for (auto sent = on_their_way_.begin(); sent != on_their_way_.end();) {
-      if (!sent->work.done()) {
-        ++sent;
-        continue;
-      }
-      sent->work.wait();
-      bytes_ -= sent->bytes;
-      sent = on_their_way_.erase(sent);
-    }
+    for (auto sent = on_their_way_.begin(); sent != on_their_way_.end();)
+      sent = sent->work.done() ? release(sent) : std::next(sent);
+  }
+
+  /// Values whose slopes have come, and slopes of micro-batches that the stage before has not under way any more, have
+  /// arrived: if more are on their way than a stage has under way, it is only that nobody has noticed yet.
+  void release_until(int most, bool gradient) {
+    const auto is_one = [gradient](const Sent& sent) { return sent.gradient == gradient; };
+    auto count = std::count_if(on_their_way_.begin(), on_their_way_.end(), is_one);
+    for (; count > most; --count) release(std::find_if(on_their_way_.begin(), on_their_way_.end(), is_one));
+  }
+
+  OnTheirWay::iterator release(OnTheirWay::iterator sent) {
+    wait_for_ranks([&] { return std::move(sent->work); });
+    bytes_ -= sent->bytes;
+    return on_their_way_.erase(sent);
   }
 
   comm::Communicator& stages_;
@@ -138,7 +152,8 @@ class Pipeline::Mail {
   std::vector<std::vector<Key>> expected_;  // by stage, in the order in which it sends them
   std::map<int, std::size_t> next_;         // by stage, into that
   std::map<Key, at::Tensor> arrived_;
-  std::list<Sent> on_their_way_;
+  std::map<bool, int> most_;  // that may be on their way, of values and of gradients; none: any number
+  OnTheirWay on_their_way_;
   std::int64_t bytes_ = 0, peak_bytes_ = 0;
 };
 
@@ -222,7 +237,7 @@ std::optional<at::Tensor> Pipeline::forward(const std::function<at::Tensor()>& i
     const auto place = static_cast<std::size_t>(stage);
     values = run(chain_, cuts_[place], cuts_[place + 1], values, options_.observer);
     if (stage + 1 < virtual_stages() && stages_.size() > 1)
-      mail.send(values, (stage + 1) % stages_.size(), name_of(false));
+      mail.send(values, (stage + 1) % stages_.size(), /*gradient=*/false);
   }
   (void)mail.finish();
   return last() ? std::optional(values) : std::nullopt;
