@@ -117,6 +117,10 @@ TEST(Stages, KeepWhatTheirLinksUse) {
   const Chain chain = net->chain();
   EXPECT_EQ(tied_modules(chain, {0, 2, 3}, 2), std::vector<std::string>{"one"});
   EXPECT_TRUE(tied_modules(chain, {0, 2, 3}, 1).empty());
+  // A model that goes back the way it came: two ties, each of its own stages.
+  const Chain there_and_back{{"a", {"outer"}, {}}, {"b", {"inner"}, {}}, {"c", {"inner"}, {}}, {"d", {"outer"}, {}}};
+  const Ties expected{{{0, 3}, {"outer"}}, {{1, 2}, {"inner"}}};
+  EXPECT_EQ(ties_of(there_and_back, {0, 1, 2, 3, 4}, 4), expected);
   keep_links(*net, chain, {1, 2});
   std::vector<std::string> names;
   for (const auto& child : net->named_children()) names.push_back(child.key());

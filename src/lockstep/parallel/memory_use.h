@@ -13,11 +13,12 @@ struct MemoryUse {
   std::int64_t gradients = 0;    // that stay until the step is taken
   std::int64_t optimizer = 0;    // what it remembers
   std::int64_t activations = 0;  // at their most, with what layers need while they compute
-  std::int64_t buffers = 0;      // of weights and gradients that are on their way, also to a checkpoint, at their most
+  std::int64_t buffers = 0;      // of weights and gradients that are on their way, at their most
+  std::int64_t staging = 0;      // copies of what a checkpoint holds, while it is written, at their most
   std::int64_t disk = 0;         // weights and states that lie in a file instead (parallel.offload)
 
   std::int64_t state() const noexcept { return weights + gradients + optimizer; }
-  std::int64_t total() const noexcept { return state() + activations + buffers; }
+  std::int64_t total() const noexcept { return state() + activations + buffers + staging; }
 };
 
 }  // namespace lockstep::parallel

@@ -61,7 +61,7 @@ class Mesh {
   std::map<std::vector<std::size_t>, std::unique_ptr<comm::Communicator>> groups_;  // by places of axes
 };
 
-/// Axes of a mesh for `ranks` ranks, in the order of `order`; an axis of size 0 takes the ranks that are left.
+/// Axes of a mesh for `ranks` ranks, in the same order; an axis of size 0 takes the ranks that are left.
 /// Fault::Usage, with all the numbers, if that does not come out even.
 std::vector<MeshAxis> fitted_axes(std::vector<MeshAxis> axes, int ranks);
 

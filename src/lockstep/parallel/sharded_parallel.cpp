@@ -10,6 +10,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/text.h"
@@ -124,6 +125,7 @@ class ShardedParallel::Engine final : public LinkObserver {
     const profile::Span span("wait for gradients");
     const at::NoGradGuard no_gradients;
     collect_all();
+    refuse_leftovers();
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
       if (states_[unit].fresh) buckets_.all()[unit].gradients.zero_();
     }
@@ -320,6 +322,21 @@ class ShardedParallel::Engine final : public LinkObserver {
         .view(parameter.sizes());
   }
 
+  /// Gradients that came when no link could be waited for would never be summed.
+  void refuse_leftovers() const {
+    for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+      if (!states_[unit].gradients.defined()) continue;
+      for (const std::size_t number : units_[unit].parameters) {
+        if (arrivals_of_[number] == 0) continue;
+        fail(Fault::Usage,
+             fmt::format("'{}' is used by a link of the chain that does not name it among its modules, so ranks that "
+                         "share weights out do not know when its gradient is complete: name the module there, or set "
+                         "parallel.zero = 0",
+                         parameters_[number].name));
+      }
+    }
+  }
+
   /// The shard gets its first weights, and parameters become views of the whole.
   void begin_weights(std::size_t unit) {
     const auto& layout = units_[unit];
@@ -334,6 +351,7 @@ class ShardedParallel::Engine final : public LinkObserver {
     if (!of_first_rank.empty()) {
       at::Tensor whole = options_.level < 3 ? states_[unit].whole : pool_.take(layout.elements, layout.type);
       for (const auto& slice : of_first_rank) part(whole, slice.parameter).copy_(parameters_[slice.parameter].tensor);
+      if (options_.replicas != nullptr) options_.replicas->broadcast_(whole, 0, {.name = "weights"}).wait();
       group_.broadcast_(whole, 0, {.name = "weights"}).wait();
       for (const auto& [number, first, window] : of_first_rank) {
         if (options_.level == 3)

@@ -149,6 +149,36 @@ TEST(Sharded, NamesWhatSamplesOfARankSkip) {
   }
 }
 
+TEST(Sharded, RefuseGradientsThatNoLinkHasNamed) {
+  for (const int level : {1, 2}) {
+    on_ranks({2}, [level](comm::Communicator& group) {
+      Net net;
+      Chain chain = net->chain();
+      chain[2].modules.clear();
+      ShardedParallel engine(parameters_of(*net), chain, group, {.level = level, .unit_bytes = 0});
+      engine.drop_gradients();
+      go_through(chain, engine, input_of(group.rank()));
+      EXPECT_NE(test::message_of([&] { engine.finish(); }, Fault::Usage).find("'l2.weight' is used by a link"),
+                std::string::npos);
+    });
+  }
+}
+
+TEST(Sharded, CopiesBeginWithTheWeightsOfTheFirst) {
+  on_ranks({4}, [](comm::Communicator& group) {
+    const auto copy = group.split(group.rank() / 2), replicas = group.split(group.rank() % 2);
+    Net net;
+    {
+      const torch::NoGradGuard no_gradients;
+      for (const auto& parameter : net->parameters()) parameter.fill_(group.rank());  // as ranks that drew their own
+    }
+    ShardedParallel engine(parameters_of(*net), net->chain(), *copy,
+                           {.level = 2, .replicas = replicas.get(), .unit_bytes = 0});
+    for (const auto& parameter : net->parameters()) EXPECT_EQ(parameter.abs().max().item<double>(), 0);
+    engine.check_equal();
+  });
+}
+
 struct OffloadCase {
   int ranks, level;
   bool weights;

@@ -116,18 +116,25 @@ void keep_links(torch::nn::Module& model, const Chain& chain, const std::vector<
   prune(model, "", kept);
 }
 
-std::vector<std::string> tied_modules(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks) {
+Ties ties_of(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks) {
   std::map<std::string, std::set<int>> ranks_of;
   for (int rank = 0; rank < ranks; ++rank) {
     for (const std::size_t link : links_of(cuts, rank, ranks)) {
       for (const auto& module : chain[link].modules) ranks_of[module].insert(rank);
     }
   }
-  std::vector<std::string> tied;
+  Ties ties;
   for (const auto& [module, users] : ranks_of) {
-    if (users.size() > 1) tied.push_back(module);
+    if (users.size() > 1) ties[users].push_back(module);
   }
-  return tied;
+  return ties;
+}
+
+std::vector<std::string> tied_modules(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks) {
+  std::vector<std::string> all;
+  for (const auto& [users, modules] : ties_of(chain, cuts, ranks))
+    all.insert(all.end(), modules.begin(), modules.end());
+  return all;
 }
 
 }  // namespace lockstep::parallel

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,10 @@ std::vector<std::size_t> links_of(const std::vector<std::size_t>& cuts, int rank
 /// Takes out of `model` the modules that none of `links` uses; their parameters have no memory any more.
 void keep_links(torch::nn::Module& model, const Chain& chain, const std::vector<std::size_t>& links);
 
-/// Modules that are used on several ranks, as a head that is the embedding.
+/// Modules that the same several ranks use, as a head that is the embedding, by these ranks.
+using Ties = std::map<std::set<int>, std::vector<std::string>>;
+Ties ties_of(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks);
+/// The modules of all of them.
 std::vector<std::string> tied_modules(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks);
 
 }  // namespace lockstep::parallel

@@ -15,6 +15,7 @@ void write_to_sink(const at::Tensor& weight, const WriteGradient& write) {
   const at::NoGradGuard no_gradients;
   GradientSink* sink = gradient_sink(weight);
   const at::Tensor target = sink->target();
+  if (weight.grad().defined()) move_gradient(weight, target);  // of another use of it, which autograd has summed
   write(target, weight.grad().defined());
   weight.mutable_grad() = target;
   sink->ready();

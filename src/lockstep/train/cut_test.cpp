@@ -317,6 +317,9 @@ TEST(CutRefusals, StateAllTheNumbers) {
   EXPECT_SAYS(says(3, {"parallel.zero=3", "parallel.zero_ranks=2"}), "does not divide the 3 ranks of the data axis");
   EXPECT_SAYS(says(2, {"parallel.zero=2", "exact=true"}), "parallel.zero = 2 does not go with exact = true");
   EXPECT_SAYS(says(2, {"parallel.zero=3", "optimizer.name=lamb"}), "which looks at whole parameters");
+  EXPECT_SAYS(says(2, {"parallel.tensor=2", "optimizer.name=lamb"}), "with parallel.tensor a rank has parts of them");
+  EXPECT_SAYS(says(2, {"parallel.tensor=2", "parallel.tensor_plan={'*.mlp.*'='column', '*.mlp.c_proj'='row'}"}),
+              "it is split already, by 'column'");
   EXPECT_SAYS(says(2, {"parallel.zero=1", "callbacks.ema.decay=0.9"}), "callbacks.ema, which keeps weights");
   EXPECT_SAYS(says(2, {"parallel.zero=3", "parallel.offload=some"}),
               "parallel.offload = \"some\": it is \"none\", \"optimizer\" or \"all\"");

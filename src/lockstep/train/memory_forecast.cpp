@@ -51,7 +51,8 @@ class StageForecast {
     MemoryUse use = shares ? shared_out() : replicated();
     use.weights += bytes_of(fixed_);
     use.activations = activations();
-    use.buffers += messages() + staged(use, shares);
+    use.buffers += messages();
+    use.staging = staged(use, shares);
     return use;
   }
 
@@ -265,7 +266,7 @@ MemoryUse most_of_each(const std::vector<MemoryUse>& stages) {
   MemoryUse most;
   for (const auto& use : stages) {
     for (const auto kind : {&MemoryUse::weights, &MemoryUse::gradients, &MemoryUse::optimizer, &MemoryUse::activations,
-                            &MemoryUse::buffers, &MemoryUse::disk}) {
+                            &MemoryUse::buffers, &MemoryUse::staging, &MemoryUse::disk}) {
       most.*kind = std::max(most.*kind, use.*kind);
     }
   }

@@ -43,7 +43,7 @@ TEST(MemoryForecast, CountsCopiesForACheckpoint) {
   const auto buffers = [](const Layout& layout, std::int64_t staging_bytes) {
     auto facts = facts_with(8);
     facts.staging_bytes = staging_bytes;
-    return forecast(made_up({.links = 4, .weights = 1000}), layout, facts).at(0).buffers;
+    return forecast(made_up({.links = 4, .weights = 1000}), layout, facts).at(0).staging;
   };
   EXPECT_EQ(buffers({}, 0), 0);
   EXPECT_EQ(buffers({}, 5000), 5000);

@@ -16,12 +16,13 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::array<std::pair<const char*, std::int64_t parallel::MemoryUse::*>, 5> kKinds = {
+constexpr std::array<std::pair<const char*, std::int64_t parallel::MemoryUse::*>, 6> kKinds = {
     {{"weights", &parallel::MemoryUse::weights},
      {"gradients", &parallel::MemoryUse::gradients},
      {"optimizer", &parallel::MemoryUse::optimizer},
      {"activations", &parallel::MemoryUse::activations},
-     {"buffers", &parallel::MemoryUse::buffers}}};
+     {"buffers", &parallel::MemoryUse::buffers},
+     {"staging", &parallel::MemoryUse::staging}}};
 
 constexpr std::int64_t kMeasuredStep = 2;  // from 0 on: the optimiser has its states since the first
 
@@ -77,7 +78,8 @@ MemoryReport MemoryMeter::report(const parallel::GradientEngine& engine, const p
   parallel::MemoryUse use = engine.memory();
   use.optimizer = optimizer.state_bytes();
   use.activations = activations_;
-  use.buffers += messages_ + staged_;
+  use.buffers += messages_;
+  use.staging = staged_;
   for (const auto& all : {parallel::parameters_of(model), parallel::buffers_of(model)}) {
     for (const auto& [name, tensor] : all) {
       if (!tensor.requires_grad()) use.weights += static_cast<std::int64_t>(tensor.nbytes());
@@ -86,10 +88,11 @@ MemoryReport MemoryMeter::report(const parallel::GradientEngine& engine, const p
   // Since the first step there came states and activations, what layers of a library need, and holes between them.
   const std::int64_t kept = std::max<std::int64_t>(0, grown_by_ - use.optimizer - use.activations);
   const at::Tensor most = at::tensor(
-      {use.weights, use.gradients, use.optimizer, use.activations, use.buffers, use.disk, kept, measured_}, at::kLong);
+      {use.weights, use.gradients, use.optimizer, use.activations, use.buffers, use.staging, use.disk, kept, measured_},
+      at::kLong);
   world.all_reduce_(most, comm::ReduceOp::Max, {.name = "memory"}).wait();
   const auto* bytes = most.const_data_ptr<std::int64_t>();
-  return {{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]}, bytes[6], bytes[7]};
+  return {{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6]}, bytes[7], bytes[8]};
 }
 
 }  // namespace lockstep::train

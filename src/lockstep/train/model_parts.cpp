@@ -33,19 +33,23 @@ bool is_finite(const at::Tensor& values) {
   return values.numel() == 0 || std::isfinite(values.norm(kLargest).item<double>());
 }
 
+std::set<std::string> parameters_used_by(const parallel::Link& link, const torch::nn::Module& model) {
+  std::set<std::string> names;
+  for (const auto& parameter : parallel::parameters_of(model)) {
+    if (parallel::uses(link, parameter.name)) names.insert(parameter.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::set<std::string> tied_parameters(Task& task, int stages) {
   auto* chain_task = dynamic_cast<ChainTask*>(&task);
   if (stages == 1 || chain_task == nullptr) return {};
-  const parallel::Link tied{.name = "tied",
-                            .modules = parallel::tied_modules(chain_task->chain(), chain_task->cuts(), stages),
-                            .forward = {}};
-  std::set<std::string> names;
-  for (const auto& parameter : parallel::parameters_of(task.model())) {
-    if (parallel::uses(tied, parameter.name)) names.insert(parameter.name);
-  }
-  return names;
+  return parameters_used_by({.name = "tied",
+                             .modules = parallel::tied_modules(chain_task->chain(), chain_task->cuts(), stages),
+                             .forward = {}},
+                            task.model());
 }
 
 ModelParts::ModelParts(parallel::Mesh& mesh, Task& task, parallel::GradientEngine& engine, int copies)
@@ -65,15 +69,25 @@ ModelParts::ModelParts(parallel::Mesh& mesh, Task& task, parallel::GradientEngin
       }
     }
     partial_ = parallel::partial_parameters(task.model());
-    tied_ = tied_parameters(task, mesh.size(kPipeAxis));
-    auto& stages = mesh.along(kPipeAxis);
-    ties_ = stages.split(tied_.empty() ? -1 : 0, stages.rank());
-    if (ties_ && ties_->rank() > 0) copies_.insert(tied_.begin(), tied_.end());
+    make_ties(task, mesh.along(kPipeAxis));
   }
   for (const auto& [name, tensor] : engine.parameters()) {
     if (!copies_.contains(name)) parameters_ += tensor.numel();
   }
   parameters_ = static_cast<std::int64_t>(summed(static_cast<double>(parameters_), axes_));
+}
+
+void ModelParts::make_ties(Task& task, comm::Communicator& stages) {
+  auto* chain_task = dynamic_cast<ChainTask*>(&task);
+  if (stages.size() == 1 || chain_task == nullptr) return;
+  for (const auto& [users, modules] : parallel::ties_of(chain_task->chain(), chain_task->cuts(), stages.size())) {
+    const bool here = users.contains(stages.rank());
+    auto group = stages.split(here ? 0 : -1, stages.rank());
+    if (!here) continue;
+    Tie tie{std::move(group), parameters_used_by({.name = "tied", .modules = modules, .forward = {}}, task.model())};
+    if (tie.stages->rank() > 0) copies_.insert(tie.weights.begin(), tie.weights.end());
+    ties_.push_back(std::move(tie));
+  }
 }
 
 double ModelParts::summed(double mine, comm::Communicator& ranks) {
@@ -84,7 +98,7 @@ double ModelParts::summed(double mine, comm::Communicator& ranks) {
 }
 
 void ModelParts::complete_gradients() {
-  if (!ties_ && partial_.empty()) return;
+  if (ties_.empty() && partial_.empty()) return;
   const auto held = engine_.held();
   // Once in a step and all at once: they are many, and small.
   std::vector<at::Tensor> shares;
@@ -92,9 +106,11 @@ void ModelParts::complete_gradients() {
     if (partial_.contains(name) && gradient.numel() > 0) shares.push_back(gradient);
   }
   if (!shares.empty()) parallel::reduce_anywhere_(shares, comm::ReduceOp::Sum, tensor_, "gradients of slices");
-  for (const auto& [name, gradient] : held) {
-    if (tied_.contains(name))
-      parallel::reduce_anywhere_({gradient}, comm::ReduceOp::Sum, *ties_, "gradients of tied weights");
+  for (const auto& [stages, weights] : ties_) {
+    for (const auto& [name, gradient] : held) {
+      if (weights.contains(name))
+        parallel::reduce_anywhere_({gradient}, comm::ReduceOp::Sum, *stages, "gradients of tied weights");
+    }
   }
   engine_.release();
 }

@@ -49,6 +49,7 @@ class ModelParts {
   void check_equal() const;
 
  private:
+  void make_ties(Task& task, comm::Communicator& stages);
   static double summed(double mine, comm::Communicator& ranks);
   bool on_all_parts(bool here) const { return summed(here ? 0 : 1, parts_) == 0; }
 
@@ -57,11 +58,14 @@ class ModelParts {
   comm::Communicator& tensor_;
   comm::Communicator& parts_;  // all ranks that have other elements than this one
   int copies_of_shards_;
-  std::unique_ptr<comm::Communicator> ties_;  // stages that use the same weights, this one among them
-  std::set<std::string> tied_;                // weights that several stages use
-  std::set<std::string> partial_;             // of whose gradients ranks of the tensor axis have shares
-  std::set<std::string> copies_;              // tensors that count on another rank
-  std::set<std::string> everywhere_;          // that all ranks of the tensor axis have
+  struct Tie {
+    std::unique_ptr<comm::Communicator> stages;  // that use the same weights, this one among them
+    std::set<std::string> weights;
+  };
+  std::vector<Tie> ties_;             // in an order that all stages have
+  std::set<std::string> partial_;     // of whose gradients ranks of the tensor axis have shares
+  std::set<std::string> copies_;      // tensors that count on another rank
+  std::set<std::string> everywhere_;  // that all ranks of the tensor axis have
   std::int64_t parameters_ = 0;
 };
 

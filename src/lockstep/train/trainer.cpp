@@ -121,6 +121,7 @@ class Run {
     check_schedule(*schedule_, data);
     if (settings.sync_batch_norm) sync_norms(task.model());
     if (model_parts_.cut()) check_cut(settings);
+    if (mesh_->size(kTensorAxis) > 1) check_split(settings);
     owner_.load(resumed_);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
   }

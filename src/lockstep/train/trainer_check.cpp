@@ -16,6 +16,7 @@
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
 #include "lockstep/parallel/module_parameters.h"
+#include "lockstep/parallel/pipeline_schedule.h"
 #include "lockstep/train/mesh_recipe.h"
 
 namespace lockstep::train {
@@ -172,10 +173,22 @@ void check_cut(const TrainerSettings& settings) {
     fail(Fault::Usage, fmt::format("a model that is cut over ranks does not go with {}: leave out one of them", what));
 }
 
+void check_split(const TrainerSettings& settings) {
+  if (settings.optimizer->elementwise()) return;
+  fail(Fault::Usage,
+       "this optimizer looks at whole parameters, and with parallel.tensor a rank has parts of them: "
+       "set another one, such as adamw, or parallel.tensor = 1");
+}
+
 void check(const TrainerSettings& settings, const Layout& layout, bool sparse) {
   check(settings);
   const bool cut = layout.data < layout.ranks();
   if (cut) check_cut(settings);
+  if (layout.tensor > 1) check_split(settings);
+  // Its file says what it takes.
+  if (layout.pipe > 1)
+    (void)parallel::make_pipeline_schedule(layout.schedule, layout.pipe, static_cast<int>(layout.micro_batches),
+                                           layout.chunks);
   if (settings.exact) (void)comm::shards_of_rank(settings.shards, layout.data, 0);
   if (shares_out(settings, fuses(settings, sparse, cut, layout.data))) (void)ranks_of_copy(settings, layout.data);
 }

@@ -30,6 +30,8 @@ void check_recomputed(const torch::nn::Module& model, const parallel::Chain& cha
 
 /// Fault::Usage on settings that do not go with a model that is cut over ranks.
 void check_cut(const TrainerSettings& settings);
+/// Fault::Usage on what does not go with layers that are split over ranks.
+void check_split(const TrainerSettings& settings);
 
 /// Why they do not; "": they do.
 std::string why_not_cut(const TrainerSettings& settings);

@@ -45,7 +45,7 @@ struct DirectConvolution : torch::autograd::Function<DirectConvolution> {
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                             const c10::intrusive_ptr<Strides>& strides) {
     const at::Tensor values = strides->type.cast(images), factors = strides->type.cast(weight);
-    context->save_for_backward({values, weight, factors});
+    context->save_for_backward({values, weight});
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["strides"] = c10::IValue::make_capsule(strides);
     return strides->forward(values, factors, strides->type.cast(bias));
@@ -53,10 +53,12 @@ struct DirectConvolution : torch::autograd::Function<DirectConvolution> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& slopes_of_output) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &images = saved[0], &weight = saved[1], &factors = saved[2];
+    const at::Tensor &images = saved[0], &weight = saved[1];
     const auto capsule = context->saved_data["strides"].toCapsule();
     const auto& strides = static_cast<const Strides&>(*capsule);
     const at::Tensor& slopes = slopes_of_output[0];
+    // Cast again, so that no copy of every weight is kept from forward to backward.
+    const at::Tensor factors = strides.type.cast(weight);
     at::Tensor of_images, of_bias;
     comm::Work summed;
     if (context->needs_input_grad(0)) {

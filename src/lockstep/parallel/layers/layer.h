@@ -68,6 +68,7 @@ class Layer : public torch::nn::Module {
 
   std::vector<Declared> declared_;
   comm::Communicator* ranks_ = nullptr;
+  std::string split_;  // how; "": nobody has said
 };
 
 /// While it lives, layers that the calling thread makes leave their parameters untouched, for fill_layers().

@@ -36,7 +36,7 @@ struct DirectLinear : torch::autograd::Function<DirectLinear> {
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                             const c10::intrusive_ptr<Direct>& direct) {
     const at::Tensor values = direct->type.cast(input), factors = direct->type.cast(weight);
-    context->save_for_backward({direct->again ? at::Tensor() : values, weight, factors});
+    context->save_for_backward({direct->again ? at::Tensor() : values, weight});
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["direct"] = c10::IValue::make_capsule(direct);
     const auto addends = direct->type.cast(bias);
@@ -46,9 +46,11 @@ struct DirectLinear : torch::autograd::Function<DirectLinear> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& slopes_of_output) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &weight = saved[1], &factors = saved[2];
+    const at::Tensor& weight = saved[1];
     const auto capsule = context->saved_data["direct"].toCapsule();
     const auto& direct = static_cast<const Direct&>(*capsule);
+    // Cast again, so that no copy of every weight is kept from forward to backward.
+    const at::Tensor factors = direct.type.cast(weight);
     comm::Communicator* ranks = direct.ranks;
     const bool over_time = direct.over_time;
     // Also for a gradient that comes late: what it is made of is no smaller, and a norm's weights may be gone then.
