@@ -40,20 +40,20 @@ TEST(MemoryForecast, CountsActivationsOfWhatIsUnderWay) {
 }
 
 TEST(MemoryForecast, CountsCopiesForACheckpoint) {
-  const auto buffers = [](const Layout& layout, std::int64_t staging_bytes) {
+  const auto staging = [](const Layout& layout, std::int64_t staging_bytes) {
     auto facts = facts_with(8);
     facts.staging_bytes = staging_bytes;
     return forecast(made_up({.links = 4, .weights = 1000}), layout, facts).at(0).staging;
   };
-  EXPECT_EQ(buffers({}, 0), 0);
-  EXPECT_EQ(buffers({}, 5000), 5000);
+  EXPECT_EQ(staging({}, 0), 0);
+  EXPECT_EQ(staging({}, 5000), 5000);
   // Weights and two states of each.
-  EXPECT_EQ(buffers({}, 1 << 20), 3 * 4 * 4000);
+  EXPECT_EQ(staging({}, 1 << 20), 3 * 4 * 4000);
   // Of two ranks each writes half of the tensors, or one more.
-  EXPECT_EQ(buffers({.data = 2}, 1 << 20), 3 * 4 * 4000 / 2 + 4000);
+  EXPECT_EQ(staging({.data = 2}, 1 << 20), 3 * 4 * 4000 / 2 + 4000);
   // It owns half, and what is between parameters.
   const Layout shared{.data = 2, .zero = 1};
-  EXPECT_NEAR(static_cast<double>(buffers(shared, 1 << 20) - buffers(shared, 0)), 3 * 4 * 4000 / 2, 300);
+  EXPECT_NEAR(static_cast<double>(staging(shared, 1 << 20) - staging(shared, 0)), 3 * 4 * 4000 / 2, 300);
 }
 
 TEST(MemoryForecast, CountsMessagesOnTheirWay) {
