@@ -34,7 +34,35 @@ bool together(const std::vector<int>& hosts) {
   return true;
 }
 
+/// Puts them together, if they are not.
+bool put_in_order(std::vector<int>& hosts) {
+  if (together(hosts)) return false;
+  std::stable_sort(hosts.begin(), hosts.end());
+  return true;
+}
+
 }  // namespace
+
+int neighbours_on_host(const std::vector<MeshAxis>& axes, const std::string& axis, std::vector<int> hosts) {
+  put_in_order(hosts);
+  std::size_t stride = 1, size = 1;
+  for (std::size_t place = axes.size(); place-- > 0; stride *= size) {
+    size = static_cast<std::size_t>(axes[place].size);
+    if (axes[place].name == axis) break;
+  }
+  const auto all_on_one = [&](std::size_t count) {
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      const std::size_t of_group = rank / stride % size % count;
+      if (hosts[rank] != hosts[rank - of_group * stride]) return false;
+    }
+    return true;
+  };
+  std::size_t most = 1;
+  for (std::size_t count = 2; count <= size; ++count) {
+    if (size % count == 0 && all_on_one(count)) most = count;
+  }
+  return static_cast<int>(most);
+}
 
 std::vector<MeshAxis> fitted_axes(std::vector<MeshAxis> axes, int ranks) {
   MeshAxis* rest = nullptr;
@@ -70,10 +98,10 @@ Mesh::Mesh(comm::Communicator& world, std::vector<MeshAxis> axes)
     fail(Fault::Usage,
          fmt::format("a mesh of {} has {} ranks, and there are {}", text(), ranks_of(axes_), world.size()));
   }
-  if (!together(hosts_)) {
-    in_order_ = world.split(0, hosts_[static_cast<std::size_t>(world.rank())]);
+  const int own_host = hosts_[static_cast<std::size_t>(world.rank())];
+  if (put_in_order(hosts_)) {
+    in_order_ = world.split(0, own_host);
     world_ = in_order_.get();
-    std::stable_sort(hosts_.begin(), hosts_.end());
   }
   strides_.resize(axes_.size());
   int stride = 1;

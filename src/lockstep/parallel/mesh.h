@@ -61,6 +61,10 @@ class Mesh {
   std::map<std::vector<std::size_t>, std::unique_ptr<comm::Communicator>> groups_;  // by places of axes
 };
 
+/// How many neighbours along `axis` may form a group of which all are on one host, wherever in the mesh: the most that
+/// divide it. `hosts` by rank, in any order, of which the mesh puts those of one together.
+int neighbours_on_host(const std::vector<MeshAxis>& axes, const std::string& axis, std::vector<int> hosts);
+
 /// Axes of a mesh for `ranks` ranks, in the same order; an axis of size 0 takes the ranks that are left.
 /// Fault::Usage, with all the numbers, if that does not come out even.
 std::vector<MeshAxis> fitted_axes(std::vector<MeshAxis> axes, int ranks);

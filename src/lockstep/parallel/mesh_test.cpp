@@ -56,6 +56,23 @@ TEST(Mesh, PutsRanksOfOneHostSideBySide) {
            [](Communicator& world) { EXPECT_EQ(Mesh(world, {{"data", 2}, {"tensor", 2}}).hosts_along("tensor"), 2); });
 }
 
+TEST(Mesh, CountsNeighboursOnOneHost) {
+  const auto count = [](const std::vector<MeshAxis>& axes, const std::vector<int>& ranks_of_hosts) {
+    std::vector<int> hosts;
+    for (std::size_t host = 0; host < ranks_of_hosts.size(); ++host)
+      hosts.insert(hosts.end(), static_cast<std::size_t>(ranks_of_hosts[host]), static_cast<int>(host));
+    return neighbours_on_host(axes, "data", hosts);
+  };
+  EXPECT_EQ(count({{"data", 8}}, {4, 4}), 4);
+  EXPECT_EQ(count({{"data", 8}}, {8}), 8);
+  EXPECT_EQ(count({{"data", 4}, {"tensor", 2}}, {4, 4}), 2);
+  EXPECT_EQ(count({{"pipe", 3}, {"data", 4}}, {6, 6}), 2);  // the second stage lies on both
+  EXPECT_EQ(count({{"data", 8}}, {3, 5}), 1);
+  EXPECT_EQ(count({{"data", 4}, {"pipe", 2}}, {4, 4}), 2);
+  EXPECT_EQ(count({{"pipe", 2}, {"tensor", 2}}, {4}), 1);
+  EXPECT_EQ(neighbours_on_host({{"data", 4}}, "data", {0, 1, 0, 1}), 2);
+}
+
 TEST(Mesh, OfOneAxisIsTheWorldItself) {
   on_ranks({3}, [](Communicator& world) {
     Mesh mesh(world, {{"data", 3}});

@@ -101,7 +101,7 @@ class Search {
         if (ranks % (layout.tensor * layout.pipe) != 0) continue;
         layout.data = ranks / layout.tensor / layout.pipe;
         if (layout.pipe != begin_.pipe) layout.cuts = {};
-        if (limits_.zero_within_host) layout.zero_ranks = layout.data_ranks_of_host(limits_.ranks_of_host);
+        if (limits_.zero_ranks) layout.zero_ranks = limits_.zero_ranks(layout);
         const bool cut = layout.tensor > begin_.tensor || layout.pipe > begin_.pipe;
         if (cut && !limits_.why_not_cut.empty()) continue;
         try_sharing(layout);
@@ -193,14 +193,16 @@ DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit) {
   const RunOutline run = outline(recipe, ranks);
   const std::int64_t room = limit.room();
   const RunFacts facts = facts_of(run);
-  const auto limits = limits_of(run, ranks, limit.ranks_of_host, room);
+  std::vector<int> hosts;
+  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank / std::max(1, limit.ranks_of_host));
+  const auto limits = limits_of(run, hosts, room);
   Layout layout;
   if (run.mesh.automatic) {
     auto choice = choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); }, limits, facts);
     layout = choice.chosen.layout;
     result.reasons = std::move(choice.reasons);
   } else {
-    layout = given_layout(run, ranks, limit.ranks_of_host);
+    layout = given_layout(run, hosts);
   }
   check(run, layout, /*sparse=*/false);
   const auto& costs = run.probe->costs(layout.tensor);

@@ -1,5 +1,8 @@
 #include "lockstep/train/layout.h"
 
+#include <algorithm>
+#include <map>
+
 #include <fmt/format.h>
 
 namespace lockstep::train {
@@ -16,12 +19,12 @@ std::string Layout::text() const {
   return all;
 }
 
-int Layout::data_ranks_of_host(int ranks_of_host) const noexcept {
-  int most = 1;
-  for (int one = 1; one <= data && one * tensor <= ranks_of_host; ++one) {
-    if (data % one == 0) most = one;
-  }
-  return most;
+RanksOfHosts ranks_of_hosts(const std::vector<int>& hosts) {
+  std::map<int, int> ranks;
+  for (const int host : hosts) ++ranks[host];
+  RanksOfHosts found{.fewest = static_cast<int>(hosts.size()), .most = 0};
+  for (const auto& [host, count] : ranks) found = {std::min(found.fewest, count), std::max(found.most, count)};
+  return found;
 }
 
 std::int64_t RunFacts::samples_at_once(const Layout& layout) const {

@@ -28,11 +28,16 @@ struct Layout {
   std::string offload = kOffloadNothing;
 
   int ranks() const noexcept { return data * tensor * pipe; }
-  /// Of the data axis as many as divide it and have room on a host with so many ranks, beside those of their layers.
-  int data_ranks_of_host(int ranks_of_host) const noexcept;
   /// "data 2, tensor 2, zero 1, recompute".
   std::string text() const;
 };
+
+/// Of the hosts that ranks are on, by rank.
+struct RanksOfHosts {
+  int fewest = 0;  // ranks that talk most stay within it, on all hosts
+  int most = 0;    // they share a host's memory
+};
+RanksOfHosts ranks_of_hosts(const std::vector<int>& hosts);
 
 /// What a run is beside its layout.
 struct RunFacts {

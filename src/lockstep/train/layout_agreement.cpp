@@ -1,10 +1,7 @@
 #include "lockstep/train/layout_agreement.h"
 
-#include <algorithm>
 #include <cstring>
-#include <map>
 
-#include "lockstep/core/cpu.h"
 #include "lockstep/core/error.h"
 #include "lockstep/train/memory_forecast.h"
 #include "lockstep/train/memory_limit.h"
@@ -26,29 +23,22 @@ std::string bytes_of(const Value* values, std::size_t count) {
 
 }  // namespace
 
-RanksOfHosts ranks_of_hosts(const std::vector<std::string>& hosts) {
-  std::map<std::string, int> ranks;
-  for (const auto& host : hosts) ++ranks[host];
-  RanksOfHosts found{.fewest = static_cast<int>(hosts.size()), .most = 0};
-  for (const auto& [host, count] : ranks) found = {std::min(found.fewest, count), std::max(found.most, count)};
-  return found;
-}
-
 AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world) {
-  const auto [fewest, most] = ranks_of_hosts(world.gather_bytes(machine().host));
-  if (!run.mesh.automatic) return {given_layout(run, world.size(), fewest), {}};
+  const auto& hosts = world.hosts();
+  if (!run.mesh.automatic) return {given_layout(run, hosts), {}};
   AgreedLayout result;
   Chosen chosen{};
   if (world.rank() == 0) {
-    const auto choice = choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); },
-                                      limits_of(run, world.size(), fewest, memory_limit(most).room()), facts_of(run));
+    const auto choice =
+        choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); },
+                      limits_of(run, hosts, memory_limit(ranks_of_hosts(hosts).most).room()), facts_of(run));
     const Layout& layout = choice.chosen.layout;
     chosen = {layout.data, layout.tensor, layout.pipe, layout.zero, layout.zero_ranks, layout.recompute_every};
     result.reasons = choice.reasons;
   }
   const std::string bytes = world.broadcast_bytes(bytes_of(&chosen, 1), 0);
   std::memcpy(&chosen, bytes.data(), sizeof(chosen));
-  result.layout = limits_of(run, world.size(), fewest, 0).given;
+  result.layout = limits_of(run, hosts, 0).given;
   result.layout.data = chosen.data;
   result.layout.tensor = chosen.tensor;
   result.layout.pipe = chosen.pipe;

@@ -13,13 +13,6 @@
 
 namespace lockstep::train {
 
-/// Of the hosts that ranks are on, by rank.
-struct RanksOfHosts {
-  int fewest = 0;  // ranks that talk most stay within it, on all hosts
-  int most = 0;    // they share a host's memory
-};
-RanksOfHosts ranks_of_hosts(const std::vector<std::string>& hosts);
-
 struct AgreedLayout {
   Layout layout;
   std::vector<std::string> reasons;  // on rank 0, where it was chosen

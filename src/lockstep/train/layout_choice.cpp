@@ -83,7 +83,7 @@ class Candidates {
     if (!allowed(limits_.pipe, pipe) || !allowed(limits_.data, layout.data)) return;
     if (pipe > 1 && !limits_.why_not_cut.empty()) return;
     if (pipe == 1) layout.cuts = {};
-    if (limits_.zero_within_host) layout.zero_ranks = layout.data_ranks_of_host(limits_.ranks_of_host);
+    if (limits_.zero_ranks) layout.zero_ranks = limits_.zero_ranks(layout);
     if (static_cast<std::size_t>(pipe * layout.chunks) > costs.links.size() && pipe > 1) return;
     const bool shares_out = layout.data > 1 || limits_.zero || limits_.least_zero > 0;
     for (int zero = limits_.zero.value_or(limits_.least_zero); zero <= (shares_out ? 3 : 0); ++zero) {

@@ -33,7 +33,8 @@ struct LayoutLimits {
   std::optional<std::int64_t> recompute_every = {};
   std::string why_not_cut = {}, why_not_shared_out = {};  // "": models may be cut, states be shared out
   int least_zero = 0;                                     // what is given needs it
-  bool zero_within_host = false;                          // one copy is shared out over the ranks of a host
+  /// Over how many ranks one copy is shared out. None: as it is given.
+  std::function<int(const Layout& layout)> zero_ranks = {};
   /// Fails on those with which a run would not begin; `sparse`: some gradients come as rows. None: all may be.
   std::function<void(const Layout& layout, bool sparse)> check = {};
 };

@@ -141,7 +141,7 @@ TEST(LayoutChoice, KeepsToWhatARunTakes) {
 }
 
 TEST(RanksOfHosts, AreTheFewestAndTheMost) {
-  const auto found = ranks_of_hosts({"a", "a", "a", "b"});
+  const auto found = ranks_of_hosts({0, 0, 0, 1});
   EXPECT_EQ(found.fewest, 1);
   EXPECT_EQ(found.most, 3);
 }

@@ -154,6 +154,14 @@ Layout layout_of(const MeshRecipe& recipe, int ranks) {
   return layout;
 }
 
+int data_ranks_of_host(MeshRecipe recipe, Layout layout, std::vector<int> hosts) {
+  for (auto& [name, size] : recipe.axes) size = ranks_along(layout, name);
+  const std::size_t known = hosts.size();
+  const int count = *std::max_element(hosts.begin(), hosts.end()) + 1;
+  while (hosts.size() < static_cast<std::size_t>(layout.ranks())) hosts.push_back(hosts[hosts.size() - known] + count);
+  return parallel::neighbours_on_host(recipe.axes, kDataAxis, std::move(hosts));
+}
+
 int ranks_within(const MeshRecipe& recipe, int before, int room) {
   if (before <= room) return before;
   std::int64_t together = recipe.zero > 0 && recipe.zero_ranks > 0 ? recipe.zero_ranks : 1;

@@ -38,14 +38,10 @@ TEST(MeshRecipe, RefusesWhatHasNoUse) {
 
 TEST(MeshRecipe, CountsRanksOfTheDataAxisOnAHost) {
   EXPECT_TRUE(read(4, {"zero=3", "zero_ranks='host'"}).zero_within_host);
-  const auto of_host = [](int data, int tensor, int ranks) {
-    return Layout{.data = data, .tensor = tensor}.data_ranks_of_host(ranks);
-  };
-  EXPECT_EQ(of_host(8, 1, 4), 4);
-  EXPECT_EQ(of_host(8, 2, 4), 2);
-  EXPECT_EQ(of_host(6, 1, 4), 3);
-  EXPECT_EQ(of_host(4, 1, 8), 4);
-  EXPECT_EQ(of_host(4, 8, 4), 1);
+  EXPECT_EQ(data_ranks_of_host(read(4, {"tensor=2"}), {.data = 2, .tensor = 2}, {0, 0, 1, 1}), 1);
+  EXPECT_EQ(data_ranks_of_host(read(4, {}), {.data = 4}, {0, 0, 1, 1}), 2);
+  EXPECT_EQ(data_ranks_of_host(read(4, {}), {.data = 8}, {0, 0, 1, 1}), 2);  // of four hosts, then
+  EXPECT_EQ(data_ranks_of_host(read(4, {"order=['data', 'pipe', 'tensor']"}), {.data = 2, .pipe = 2}, {0, 0, 1, 1}), 1);
 }
 
 TEST(MeshRecipe, AnyAxisTakesTheRest) {

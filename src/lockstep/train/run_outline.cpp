@@ -41,18 +41,20 @@ void check(const RunOutline& run, const Layout& layout, bool sparse) {
     fail(Fault::Usage, "model.weights is of a whole model, and parallel cuts it: begin on the data axis alone");
 }
 
-Layout given_layout(const RunOutline& run, int ranks, int ranks_of_host) {
-  Layout layout = layout_of(run.mesh, ranks);
-  if (run.mesh.zero_within_host) layout.zero_ranks = layout.data_ranks_of_host(ranks_of_host);
+Layout given_layout(const RunOutline& run, const std::vector<int>& hosts) {
+  Layout layout = layout_of(run.mesh, static_cast<int>(hosts.size()));
+  if (run.mesh.zero_within_host) layout.zero_ranks = data_ranks_of_host(run.mesh, layout, hosts);
   const TrainerSettings settings = run.settings(layout.data);
   layout.micro_batches = settings.accumulate;
   layout.recompute_every = settings.recompute_every;
   return layout;
 }
 
-LayoutLimits limits_of(const RunOutline& run, int ranks, int ranks_of_host, std::int64_t memory_bytes) {
+LayoutLimits limits_of(const RunOutline& run, const std::vector<int>& hosts, std::int64_t memory_bytes) {
   const TrainerSettings settings = run.settings(1);
-  LayoutLimits limits{.ranks = ranks, .ranks_of_host = ranks_of_host, .memory_bytes = memory_bytes};
+  LayoutLimits limits{.ranks = static_cast<int>(hosts.size()),
+                      .ranks_of_host = ranks_of_hosts(hosts).fewest,
+                      .memory_bytes = memory_bytes};
   limits.given = {.schedule = run.mesh.pipeline_schedule,
                   .chunks = run.mesh.pipeline_chunks,
                   .micro_batches = settings.accumulate,
@@ -66,7 +68,8 @@ LayoutLimits limits_of(const RunOutline& run, int ranks, int ranks_of_host, std:
     fixed(name.c_str(), name == kDataAxis ? limits.data : name == kTensorAxis ? limits.tensor : limits.pipe, size);
   }
   if (run.mesh.fixed.contains("zero")) limits.zero = run.mesh.zero;
-  limits.zero_within_host = run.mesh.zero_within_host;
+  if (run.mesh.zero_within_host)
+    limits.zero_ranks = [&run, hosts](const Layout& layout) { return data_ranks_of_host(run.mesh, layout, hosts); };
   if (run.fixes_recompute) limits.recompute_every = settings.recompute_every;
   limits.why_not_cut = why_not_cut(settings);
   if (run.loads_weights) limits.why_not_cut = "model.weights, a file of a whole model";

@@ -38,9 +38,9 @@ RunFacts facts_of(const RunOutline& run);
 TrainerSettings settings_of(const RunOutline& run, const Layout& layout);
 /// Fault::Usage on a layout with which a run would not begin; `sparse`: some gradients come as rows.
 void check(const RunOutline& run, const Layout& layout, bool sparse);
-/// As the recipe says it, where it does not leave the choice to us.
-Layout given_layout(const RunOutline& run, int ranks, int ranks_of_host);
+/// As the recipe says it, where it does not leave the choice to us, of ranks on these hosts.
+Layout given_layout(const RunOutline& run, const std::vector<int>& hosts);
 /// What parallel = "auto" may choose from. `memory_bytes` of a rank, 0: any. `run` outlives it.
-LayoutLimits limits_of(const RunOutline& run, int ranks, int ranks_of_host, std::int64_t memory_bytes);
+LayoutLimits limits_of(const RunOutline& run, const std::vector<int>& hosts, std::int64_t memory_bytes);
 
 }  // namespace lockstep::train
