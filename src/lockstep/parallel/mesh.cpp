@@ -45,11 +45,10 @@ bool put_in_order(std::vector<int>& hosts) {
 
 int neighbours_on_host(const std::vector<MeshAxis>& axes, const std::string& axis, std::vector<int> hosts) {
   put_in_order(hosts);
-  std::size_t stride = 1, size = 1;
-  for (std::size_t place = axes.size(); place-- > 0; stride *= size) {
-    size = static_cast<std::size_t>(axes[place].size);
-    if (axes[place].name == axis) break;
-  }
+  const auto own = std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& one) { return one.name == axis; });
+  if (own == axes.end()) return 1;
+  const auto size = static_cast<std::size_t>(own->size);
+  const auto stride = static_cast<std::size_t>(ranks_of({own + 1, axes.end()}));
   const auto all_on_one = [&](std::size_t count) {
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
       const std::size_t of_group = rank / stride % size % count;
