@@ -22,13 +22,27 @@ function(lockstep_module name)
   target_link_libraries(lockstep PRIVATE ${target})
   if(arg_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE ${arg_PRECOMPILE})
-    # ccache sees through it only if the compiler says so (Compiler.cmake has the rest).
-    if(LOCKSTEP_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE -fpch-preprocess)
-    elseif(LOCKSTEP_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-      target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-    endif()
+    cached_with_precompiled_header(${target})
   endif()
+endfunction()
+
+# ccache sees through a precompiled header only if the compiler says so (Compiler.cmake has the rest).
+function(cached_with_precompiled_header target)
+  if(LOCKSTEP_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  elseif(LOCKSTEP_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endfunction()
+
+# What all programs of tests have in common; a precompiled header is for one set of options.
+function(compiled_as_test name)
+  # A test spends its time in the library: to optimise its own lines takes longer than they run.
+  target_compile_options(${name} PRIVATE ${LOCKSTEP_WARNINGS} $<$<CONFIG:Release>:-O1>)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${name} PRIVATE lockstep Torch::cpu fmt::fmt Headers::toml Headers::xxhash
+                        nlohmann_json::nlohmann_json spdlog::spdlog GTest::gtest_main)
+  cached_with_precompiled_header(${name})
 endfunction()
 
 function(lockstep_test)
@@ -45,10 +59,9 @@ function(lockstep_test)
   foreach(source ${arg_UNPARSED_ARGUMENTS})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source} ${arg_SOURCES})
-    target_compile_options(${name} PRIVATE ${LOCKSTEP_WARNINGS})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
-    target_link_libraries(${name} PRIVATE lockstep Torch::cpu fmt::fmt Headers::toml Headers::xxhash
-                          nlohmann_json::nlohmann_json spdlog::spdlog GTest::gtest_main ${arg_LIBRARIES})
+    compiled_as_test(${name})
+    target_precompile_headers(${name} REUSE_FROM lockstep_test_headers)
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
     if("threads" IN_LIST arg_LABELS OR "unit" IN_LIST arg_LABELS)
       set_property(GLOBAL APPEND PROPERTY LOCKSTEP_SANITIZER_TESTS ${name})
     endif()
@@ -78,4 +91,10 @@ endfunction()
 if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
+  # What most tests take long to parse, once for all of them (decision 14): a program without a test.
+  file(WRITE ${PROJECT_BINARY_DIR}/generated/test_headers.cpp "")
+  add_executable(lockstep_test_headers EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/generated/test_headers.cpp)
+  compiled_as_test(lockstep_test_headers)
+  target_precompile_headers(lockstep_test_headers PRIVATE <filesystem> <functional> <map> <string> <thread> <vector>
+                            <ATen/core/Tensor.h> <ATen/TensorOperators.h> <fmt/format.h> <gtest/gtest.h> <nlohmann/json.hpp>)
 endif()

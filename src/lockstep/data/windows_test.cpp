@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "lockstep/data/lengths.h"
 #include "lockstep/data/one_for_one.h"
 #include "lockstep/data/order.h"
@@ -111,7 +113,8 @@ class Counted final : public OneForOne {
 };
 
 TEST_F(Windows, ReadALongSampleOnce) {
-  const auto samples = std::make_shared<Counted>(lines(std::string(1000, 'a') + "\n" + std::string(1001, 'b') + "\n"));
+  const std::string long_line(1000, 'a'), longer_line(1001, 'b');
+  const auto samples = std::make_shared<Counted>(lines(fmt::format("{}\n{}\n", long_line, longer_line)));
   for (const bool whole : {false, true}) {
     const auto set = packed_windows(samples, {.length = 10, .whole = whole});
     samples->reads = 0;
