@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "misbehaving.h"
@@ -148,7 +149,7 @@ TEST(Processes, OfWhichOneEndsBeforeItsLastWordsAreRead) {
 }
 
 TEST(Processes, OfWhichTheOutputIsLost) {
-  Background run({"sh", "-c", std::string(LOCKSTEP_PROGRAM) + " launch -n 2 -- echo result > /dev/full"});
+  Background run({"sh", "-c", fmt::format("{} launch -n 2 -- echo result > /dev/full", LOCKSTEP_PROGRAM)});
   EXPECT_EQ(run.wait(), 1);
   EXPECT_TRUE(has(run.errors(), "lockstep: standard output was lost: No space left on device")) << run.errors();
 }

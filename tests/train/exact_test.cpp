@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "background.h"
@@ -48,7 +49,7 @@ class ExactRecipe : public testing::TestWithParam<Recipe> {
   std::string hash(int ranks, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {LOCKSTEP_PROGRAM,
                                       "train",
-                                      std::string(LOCKSTEP_RECIPES) + "/" + GetParam().name + ".toml",
+                                      fmt::format("{}/{}.toml", LOCKSTEP_RECIPES, GetParam().name),
                                       "-n",
                                       std::to_string(ranks),
                                       "--bind",
