@@ -91,6 +91,7 @@ const std::vector<MlCase>& cases() {
       kmeans_case("kmeans", 2'000'000, 20, 10, at::kDouble),
       kmeans_case("kmeans_f32", 2'000'000, 20, 10, at::kFloat),
       kmeans_case("kmeans_wide", 1'000'000, 50, 100, at::kFloat),
+      kmeans_case("kmeans_wide_f64", 1'000'000, 50, 100, at::kDouble),
       {.name = "linreg",
        .algorithm = "linreg",
        .data = {.targets = Targets::Real},

@@ -66,9 +66,13 @@ void check(KMeansCommand& options) {
     fail(Fault::Usage, "the picture is written as PNG: name its file by -o quantised.png");
   }
   check_range(options);
-  options.kmeans.n_clusters = options.cluster_counts().front();
-  (void)ml::KMeans(options.by_passes());
-  (void)ml::MiniBatchKMeans(options.by_batches());
+  const auto counts = options.cluster_counts();
+  // Before hours of work on the others: what the smallest number allows the largest may not.
+  for (const std::int64_t clusters : {counts.back(), counts.front()}) {
+    options.kmeans.n_clusters = clusters;
+    (void)ml::KMeans(options.by_passes());
+    (void)ml::MiniBatchKMeans(options.by_batches());
+  }
 }
 
 }  // namespace

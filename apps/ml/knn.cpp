@@ -97,6 +97,7 @@ Said ask(const Estimator& estimator, const ml::Table& table, const ml::Table& qu
 /// How each number of neighbours does on folds.
 template <class Estimator>
 CvChoice choose(const Options& options, const ml::Table& table) {
+  ml::check_finite(table);  // rows of a fold have other numbers
   const auto folds = options.regression ? options.cv.of_rows(table) : options.cv.of_classes(table);
   if (options.regression) ml::check_two_rows_each(table, folds);
   const auto score = [&](double count, const ml::Table& train, const ml::Table& test) {

@@ -32,18 +32,20 @@ struct Options {
 
 constexpr std::int64_t kRowsAtOnce = std::int64_t{1} << 16;
 
-/// Of rows from number `begin` on. Fault::Data if a value is not finite then.
+/// Of the data set's rows from number `begin` on. Fault::Data if a value is not finite then.
 void prepare(const ml::Preparation& preparation, const at::Tensor& x, const std::vector<std::string>& names,
-             std::int64_t begin) {
+             const data::Dataset& dataset, std::int64_t begin) {
   x.scalar_type() == at::kFloat ? preparation.apply(x.mutable_data_ptr<float>(), x.size(0), x.size(1))
                                 : preparation.apply(x.mutable_data_ptr<double>(), x.size(0), x.size(1));
   const at::Tensor bad = x.isfinite().logical_not().nonzero().contiguous();
   if (bad.size(0) == 0) return;
   const auto* first = bad.const_data_ptr<std::int64_t>();
   const bool missing = x[first[0]][first[1]].isnan().item<bool>();
-  fail(Fault::Data, fmt::format("row {}, '{}' is {}", begin + first[0], names[static_cast<std::size_t>(first[1])],
+  const std::int64_t row = begin + first[0];
+  fail(Fault::Data, fmt::format("row {}, '{}' is {} ({})", row, names[static_cast<std::size_t>(first[1])],
                                 missing ? "missing; a model that was fitted with --missing mean fills it in"
-                                        : "infinite, and so no number that a model could take"));
+                                        : "infinite, and so no number that a model could take",
+                                dataset.name(row)));
 }
 
 void run(const Options& options) {
@@ -70,7 +72,7 @@ void run(const Options& options) {
   do {
     const std::int64_t count = std::min(kRowsAtOnce, dataset->size() - first);
     const at::Tensor x = ml::read_rows(*dataset, first, count, layout, at::get_num_threads()).x;
-    prepare(preparation, x, model.columns, first);
+    prepare(preparation, x, model.columns, *dataset, first);
     const at::Tensor values = options.proba ? predictor->predict_proba(x) : predictor->predict(x);
     if (values.numel() != count * static_cast<std::int64_t>(names.size()))
       fail(Fault::Data, fmt::format("{} names {} outputs and has others", options.model, names.size()));

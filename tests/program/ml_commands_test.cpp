@@ -15,6 +15,7 @@
 #include "lockstep/core/file.h"
 #include "lockstep/core/testing.h"
 #include "lockstep/data/image.h"
+#include "lockstep/data/npy_header.h"
 #include "lockstep/data/open.h"
 
 namespace lockstep::test {
@@ -437,6 +438,11 @@ TEST_F(MlCommands, RowsThatAreNoGoodAreNamedByTheirFile) {
     EXPECT_TRUE(has(refused.errors, "row 3, 'b' is no finite number")) << refused.errors;
     EXPECT_TRUE(has(refused.errors, "part-1.csv: sample 1 at byte 8")) << refused.errors;
   }
+  ASSERT_EQ(run({"kmeans", *this / "part-0.csv", "-k", "1", "-o", *this / "model"}).code, 0);
+  const auto not_predicted = run({"predict", *this / "model", *this / "part-*.csv"});
+  EXPECT_EQ(not_predicted.code, 1);
+  EXPECT_TRUE(has(not_predicted.errors, "row 3, 'b' is missing")) << not_predicted.errors;
+  EXPECT_TRUE(has(not_predicted.errors, "part-1.csv: sample 1 at byte 8")) << not_predicted.errors;
   // A part for each rank, of which each knows its own.
   for (const std::string missing : {"error", "drop"}) {
     folder_.write("part-0.csv", missing == "drop" ? "a,b\n1,2\n,4\n" : "a,b\n1,2\n3,4\n");
@@ -530,9 +536,12 @@ TEST_F(MlCommands, SayThatAModelKnowsNoProbabilities) {
 
 TEST_F(MlCommands, WarnOfEqualCentroidsAndOfFoldsThatDidNotConverge) {
   folder_.write("twice.csv", "a,b\n1,2\n1,2\n3,4\n3,4\n");
-  const auto equal = run({"kmeans", *this / "twice.csv", "-k", "3", "-n", "2"});
-  EXPECT_EQ(equal.code, 0) << equal.errors;
-  EXPECT_TRUE(has(equal.errors, "only 2 of 3 centroids differ")) << equal.errors;
+  for (const char* init : {"plusplus", "parallel"}) {
+    const auto equal = run({"kmeans", *this / "twice.csv", "-k", "3", "--init", init, "-n", "2"});
+    EXPECT_EQ(equal.code, 0) << equal.errors;
+    EXPECT_EQ(occurrences(equal.errors, "only 2 of 3 centroids differ"), 1) << equal.errors;
+    EXPECT_EQ(occurrences(equal.errors, "centroids differ"), 1) << equal.errors;
+  }
   std::string rows = "a,b,y\n";
   for (int i = 0; i < 40; ++i) rows += fmt::format("{},{},{}\n", i, i * i % 17, 3 * i - i * i % 17);
   folder_.write("rows.csv", rows);
@@ -740,6 +749,8 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("zero.csv", "a,b,w\n1,2,0\n3,4,0\n5,6,0\n");
   folder_.write("endless.csv", "a,b\n1,2\n3,inf\n5,6\n");
   folder_.write("parts.csv", "a,b\n1,0.5\n2,0.25\n3,1.5\n");
+  folder_.write("late.csv", "a,b,y\n1,1,1\n2,2,2\n3,3,3\n4,4,4\n5,,5\n6,6,6\n");
+  folder_.write("none.npy", data::npy_header(c10::ScalarType::Float, {5, 0}));
   const std::string model = *this / "model.safetensors", labels = *this / "labels.csv",
                     nowhere = *this / "none/model.safetensors";
   const std::tuple<std::vector<std::string>, std::string, int> cases[] = {
@@ -762,6 +773,10 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"kmeans", *this / "one.csv", "-k", "2:3"}, "needs at least three numbers of clusters", 2},
       {{"kmeans", *this / "one.csv", "-k", "1:4", "-n", "2", "-o", model}, "3 rows for 4 clusters", 2},
       {{"kmeans", *this / "one.csv", "-k", "2", "--plot", model}, "give a range, -k 2:20", 2},
+      {{"kmeans", *this / "one.csv", "-k", "2:20", "--batch-size", "64", "--init-size", "10"},
+       "init_size = 10: a start needs at least n_clusters = 20 rows",
+       2},
+      {{"kmeans", *this / "none.npy", "-k", "2", "-n", "2", "-o", model}, "rows have no columns: 'values' holds", 2},
       {{"kmeans", *this / "one.csv", "--palette", model}, "--palette requires --image", 2},
       {{"kmeans", *this / "one.csv", "-k", "2", "--centers", *this / "minus.csv", "-n", "2", "-o", model},
        "has 3 centroids, and -k asks for 2; leave -k out",
@@ -778,6 +793,10 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"dbscan", *this / "gap.csv", "--eps", "0"}, "eps = 0: it is a finite number above 0", 2},
       {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a", "-k", "1", "-n", "2", "-o", labels},
        "row 1, 'b' is no finite",
+       1},
+      {{"knn", *this / "late.csv", "--target", "y", "--regression", "-k", "1", "--cv", "2", "-n", "2", "--model",
+        model},
+       "row 4, 'b' is no finite",
        1},
       {{"knn", *this / "gap.csv", *this / "gap.csv", "--target", "a"}, "-o said.csv", 2},
       {{"knn", *this / "one.csv", *this / "one.csv", "--target", "a", "-k", "1", "-o", labels, "--model", nowhere},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <ATen/TensorOperators.h>
@@ -34,8 +35,13 @@ double FoldScores::deviation() const {
 }
 
 std::size_t best_of(const std::vector<FoldScores>& candidates) {
+  // A mean that is NaN is neither less nor more than others: the first candidate would win by it.
+  const auto worth = [](const FoldScores& scores) {
+    const double mean = scores.mean();
+    return std::isnan(mean) ? -std::numeric_limits<double>::infinity() : mean;
+  };
   const auto best = std::max_element(candidates.begin(), candidates.end(),
-                                     [](const auto& one, const auto& other) { return one.mean() < other.mean(); });
+                                     [&](const auto& one, const auto& other) { return worth(one) < worth(other); });
   return static_cast<std::size_t>(best - candidates.begin());
 }
 

@@ -24,7 +24,7 @@ struct FoldScores {
   double deviation() const;
 };
 
-/// The one of the largest mean, of equal ones the first.
+/// The one of the largest mean, of equal ones the first. A mean that is NaN is the worst.
 std::size_t best_of(const std::vector<FoldScores>& candidates);
 
 /// `score` fits to one table and scores on the other, in both of which rows that do not belong weigh nothing. It is a

@@ -1,6 +1,7 @@
 #include "lockstep/ml/cross_validation.h"
 
 #include <cmath>
+#include <limits>
 
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
@@ -142,6 +143,9 @@ TEST(CrossValidation, ChoosesTheBestMean) {
   EXPECT_EQ(best_of(scores), 1U);
   EXPECT_DOUBLE_EQ(scores[0].mean(), 0.5);
   EXPECT_DOUBLE_EQ(scores[0].deviation(), 0.375);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(best_of({{{nan, 1}}, {{-5}}, {{nan}}, {{-2}}}), 3U);
+  EXPECT_EQ(best_of({{{nan}}, {{nan}}}), 0U);
 }
 
 TEST(CrossValidation, NeedsRowsOfEachFold) {

@@ -1,6 +1,8 @@
 #include "lockstep/ml/fold.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -144,9 +146,138 @@ class Folding {
   std::int64_t stride_;
 };
 
+/// Of results so large that memory counts: each piece is one block, two neighbours are combined as soon as both are
+/// done, and results go up the tree from rank to rank. So a rank holds about one result for each thread and one for
+/// each level of the tree, however many ranks there are.
+class LargeFolding {
+ public:
+  LargeFolding(const Table& table, int threads, const Fold& what)
+      : table_(table), group_(table.group()), threads_(threads), what_(what), stride_(padded(what.size)) {}
+
+  at::Tensor run() {
+    if (table_.plan().blocks() == 0) return at::zeros({what_.size}, at::kDouble);
+    compute();
+    at::Tensor result = from_ranks({0, static_cast<int>(table_.plan().blocks())});
+    spare_.clear();
+    if (group_.size() > 1) {
+      if (!result.defined()) result = at::empty({stride_}, at::kDouble);
+      group_.broadcast_(result, rank_of(0), {.name = what_.name}).wait();
+    }
+    return result.slice(0, 0, what_.size);
+  }
+
+ private:
+  void compute() {
+    std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads_));  // of blocks that do not lie in memory
+    const Sweep sweep(table_.observer().get(), what_.name, table_.own_rows());
+    on_threads(threads_, table_.own_end() - table_.own_begin(), 1, [&](std::int64_t place, std::int64_t, int thread) {
+      const profile::Span span(what_.name);
+      const std::int64_t number = table_.own_begin() + place;
+      const at::Tensor result = taken_spare();
+      auto* partial = result.mutable_data_ptr<double>();
+      std::fill_n(partial, stride_, 0.0);
+      const Block block = table_.block(number, scratch[static_cast<std::size_t>(thread)]);
+      what_.leaf(block, number, partial, thread);
+      take_up(static_cast<int>(number), result);
+      sweep.add(block.rows);
+    });
+  }
+
+  /// Up the tree with the result of a block, as far as neighbours are done and nodes lie within this rank's blocks.
+  void take_up(int block, at::Tensor result) {
+    std::vector<TreeNode> above;
+    TreeNode node{0, static_cast<int>(table_.plan().blocks())};
+    while (!node.leaf()) {
+      above.push_back(node);
+      node = block < node.left().end() ? node.left() : node.right();
+    }
+    for (; !above.empty() && is_own(above.back()); above.pop_back()) {
+      const TreeNode parent = above.back();
+      const bool is_left = node == parent.left();
+      at::Tensor other = take_or_leave(is_left ? parent.right() : parent.left(), node, result);
+      if (!other.defined()) return;
+      if (!is_left) std::swap(result, other);
+      combine_into(result, other);
+      node = parent;
+    }
+    const std::lock_guard lock(mutex_);
+    done_.emplace(key(node), result);
+  }
+
+  /// The result of the neighbour; if that is not done, this one waits for it.
+  at::Tensor take_or_leave(TreeNode neighbour, TreeNode node, const at::Tensor& result) {
+    const std::lock_guard lock(mutex_);
+    const auto found = done_.find(key(neighbour));
+    if (found != done_.end()) return std::move(done_.extract(found).mapped());
+    done_.emplace(key(node), result);
+    return {};
+  }
+
+  /// On the rank of the node's first block its result. All ranks walk the same way, so that each message finds its
+  /// receiver.
+  at::Tensor from_ranks(TreeNode node) {
+    const int first = rank_of(node.first), last = rank_of(node.end() - 1), own = group_.rank();
+    if (own < first || own > last) return {};
+    if (first == last) return std::move(done_.extract(key(node)).mapped());
+    at::Tensor left = from_ranks(node.left()), right = from_ranks(node.right());
+    const int sender = rank_of(node.right().first);
+    if (sender != first && own == sender) {
+      group_.send(right, first, {.name = what_.name}).wait();
+      give_spare(std::move(right));
+    }
+    if (own != first) return {};
+    if (sender != first) {
+      right = taken_spare();
+      group_.recv_(right, sender, {.name = what_.name}).wait();
+    }
+    combine_into(left, right);
+    return left;
+  }
+
+  void combine_into(const at::Tensor& left, at::Tensor& right) {
+    ml::combine(what_, left.mutable_data_ptr<double>(), right.const_data_ptr<double>());
+    give_spare(std::move(right));
+  }
+
+  // The system would clear the pages of each new result.
+  at::Tensor taken_spare() {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return at::empty({stride_}, at::kDouble);
+    at::Tensor last = std::move(spare_.back());
+    spare_.pop_back();
+    return last;
+  }
+  void give_spare(at::Tensor result) {
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(result));
+  }
+
+  bool is_own(TreeNode node) const noexcept {
+    return node.first >= table_.own_begin() && node.end() <= table_.own_end();
+  }
+  int rank_of(int block) const {
+    const auto& first = table_.plan().first_block;
+    return static_cast<int>(std::upper_bound(first.begin(), first.end(), block) - first.begin()) - 1;
+  }
+  static std::pair<int, int> key(TreeNode node) { return {node.first, node.count}; }
+
+  const Table& table_;
+  comm::Communicator& group_;
+  int threads_;
+  const Fold& what_;
+  std::int64_t stride_;
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, at::Tensor> done_;  // by node, those whose neighbour is not done
+  std::vector<at::Tensor> spare_;
+};
+
 }  // namespace
 
-at::Tensor fold(const Table& table, int threads, const Fold& what) { return Folding(table, threads, what).run(); }
+at::Tensor fold(const Table& table, int threads, const Fold& what) {
+  constexpr std::int64_t kMostSmall = (std::int64_t{1} << 20) / static_cast<std::int64_t>(sizeof(double));
+  if (what.size > kMostSmall) return LargeFolding(table, threads, what).run();
+  return Folding(table, threads, what).run();
+}
 
 std::vector<at::Tensor> fold_all(const Table& table, int threads, const char* name, const std::vector<Fold>& whats) {
   std::int64_t size = 0;

@@ -25,7 +25,8 @@ struct Fold {
   std::function<void(double* left, const double* right)> combine = {};
 };
 
-/// float64 [size], on every rank. A collective. Threads are of this rank.
+/// float64 [size], on every rank. A collective. Threads are of this rank. Results above 1 MiB are combined as soon as
+/// neighbours are done, so that memory is for about one of each thread and of each level of the tree.
 at::Tensor fold(const Table& table, int threads, const Fold& what);
 
 /// Several in one sweep, so that a block is brought once for all of them: the result of each.

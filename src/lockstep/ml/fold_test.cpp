@@ -1,8 +1,11 @@
 #include "lockstep/ml/fold.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -59,6 +62,65 @@ TEST(Fold, CombinesInOrder) {
       EXPECT_EQ(result[1].item<double>(), 10);
     });
   }
+}
+
+constexpr std::int64_t kLarge = 150'000;  // doubles: more than 1 MiB
+
+TEST(Fold, OfLargeResultsCombinesInOrder) {
+  const auto x = blobs(9 * 8192 + 1, 1, 1);
+  for (const auto& [ranks, threads] : kRanksAndThreads) {
+    with_table(ranks, {x}, [&, threads = threads](const Table& table) {
+      const auto gathers = table.group().statistics(comm::Collective::AllGather).calls;
+      const auto result = fold(table, threads,
+                               {.name = "digits",
+                                .size = kLarge,
+                                .leaf =
+                                    [](const Block&, std::int64_t number, double* digits, int) {
+                                      EXPECT_EQ(*std::max_element(digits, digits + kLarge), 0);
+                                      digits[0] = static_cast<double>(number);
+                                      digits[kLarge - 1] = 1;
+                                    },
+                                .combine =
+                                    [](double* left, const double* right) {
+                                      left[0] = left[0] * std::pow(10, right[kLarge - 1]) + right[0];
+                                      left[kLarge - 1] += right[kLarge - 1];
+                                    }});
+      ASSERT_EQ(result.numel(), kLarge);
+      EXPECT_EQ(result[0].item<double>(), 123456789);
+      EXPECT_EQ(result[kLarge - 1].item<double>(), 10);
+      // No rank holds the results of all ranks.
+      EXPECT_EQ(table.group().statistics(comm::Collective::AllGather).calls, gathers);
+    });
+  }
+}
+
+TEST(Fold, OfLargeResultsHasTheBitsOfSmallOnes) {
+  const auto x = blobs(70'001, 3, 4, 5) * 1e3;
+  for (const auto& [ranks, threads] : kRanksAndThreads) {
+    with_table(ranks, {x}, [&, threads = threads](const Table& table) {
+      const auto large =
+          fold(table, threads,
+               {.name = "sums", .size = kLarge, .leaf = [](const Block& block, std::int64_t, double* sums, int) {
+                  for (std::int64_t i = 0; i < block.rows * 3; ++i) sums[i % 3] += block.x<double>()[i];
+                }});
+      EXPECT_TRUE(at::equal(large.slice(0, 0, 3), column_sums(table, threads)));
+    });
+  }
+}
+
+TEST(Fold, OfLargeResultsKeepsFew) {
+  constexpr int kThreads = 8;
+  with_table(1, {blobs(256 * 8192, 1, 1)}, [&](const Table& table) {
+    ASSERT_EQ(table.plan().blocks(), 256);
+    std::mutex mutex;
+    std::set<const double*> results;
+    fold(table, kThreads, {.name = "few", .size = kLarge, .leaf = [&](const Block&, std::int64_t, double* result, int) {
+                             const std::lock_guard lock(mutex);
+                             results.insert(result);
+                           }});
+    // One for each thread and each level between two threads; a result for each of 8 pieces of a thread is more.
+    EXPECT_LT(results.size(), 8U * kThreads);
+  });
 }
 
 TEST(FoldAll, GivesWhatEachGives) {

@@ -30,6 +30,27 @@ namespace {
 
 constexpr std::size_t kMostNames = 10;  // of columns in a warning
 
+/// How many eigenvalues, the smallest of which come first, are 0 but for rounding, which grows with their number.
+std::int64_t zeros_of(const at::Tensor& values) {
+  const double least =
+      values[-1].item<double>() * static_cast<double>(values.numel()) * 64 * std::numeric_limits<double>::epsilon();
+  return values.le(least).sum().item<std::int64_t>();
+}
+
+/// What of the inverse of a scaled system is more than rounding.
+struct Inverse {
+  at::Tensor scale, vectors, values;
+
+  Inverse(const at::Tensor& of_unknowns, const at::Tensor& all_vectors, const at::Tensor& all_values,
+          std::int64_t zeros)
+      : scale(of_unknowns.unsqueeze(1)),
+        vectors(all_vectors.slice(1, zeros)),
+        values(all_values.slice(0, zeros).unsqueeze(1)) {}
+  at::Tensor times(const at::Tensor& side) const {
+    return scale * vectors.matmul(vectors.t().matmul(scale * side) / values);
+  }
+};
+
 /// A penalty is as a row more for each column: Q and R of the factor with those below it.
 std::tuple<at::Tensor, at::Tensor> penalised(const at::Tensor& factor, double alpha) {
   return at::linalg_qr(at::cat({factor, std::sqrt(alpha) * at::eye(factor.size(1), factor.options())}));
@@ -61,10 +82,7 @@ NormalEquations::NormalEquations(const Gram& gram, std::int64_t columns, bool fi
   const OneThread same_bits;
   take(gram, columns);
   std::tie(values_, vectors_) = at::linalg_eigh(products_ * at::outer(scale_, scale_));
-  // Eigenvalues of dependent columns are rounding, which grows with their number.
-  const double largest = values_[-1].item<double>();
-  const double least = largest * static_cast<double>(columns) * 64 * std::numeric_limits<double>::epsilon();
-  find_null_space(values_.le(least).sum().item<std::int64_t>());
+  find_null_space(zeros_of(values_));
 }
 
 NormalEquations::NormalEquations(const Gram& gram, const at::Tensor& factor, at::ScalarType stored,
@@ -162,22 +180,28 @@ LinearModel NormalEquations::least_norm(const LinearModel& model) const {
 
 /// (products + alpha)⁻¹ · right, which lies where the products do not vanish.
 at::Tensor NormalEquations::solved(const at::Tensor& right, double alpha) const {
-  const std::int64_t nulls = null_space_.size(1);
-  const at::Tensor vectors = vectors_.slice(1, nulls), values = values_.slice(0, nulls).unsqueeze(1);
-  const at::Tensor scale = scale_.unsqueeze(1);
-  const auto by_vectors = [&](const at::Tensor& side) {
-    return scale * vectors.matmul(vectors.t().matmul(scale * side) / values);
-  };
+  Inverse inverse(scale_, vectors_, values_, null_space_.size(1));
   if (factor_.defined()) {
     return without_nulls(alpha == 0
-                             ? by_vectors(right)
+                             ? inverse.times(right)
                              : at::cholesky_solve(right, std::get<1>(penalised(factor_, alpha)), /*upper=*/true));
   }
-  const at::Tensor system =
-      alpha == 0 ? products_ : products_ + alpha * at::eye(products_.size(0), products_.options());
-  const at::Tensor cholesky = alpha == 0 ? at::Tensor() : std::get<0>(at::linalg_cholesky_ex(system));
+  at::Tensor system = products_, cholesky;
+  if (alpha > 0) {
+    system = products_ + alpha * at::eye(products_.size(0), products_.options());
+    const auto [triangle, info] = at::linalg_cholesky_ex(system);
+    if (info.item<int>() == 0) {
+      cholesky = triangle;
+    } else {
+      // Columns depend on each other, and the penalty is less than the rounding of their products: LAPACK stopped
+      // half-way. Of other columns it may be more than that, so their eigenvalues are those with it.
+      const at::Tensor scale = at::where(constant_, at::zeros({}, at::kDouble), system.diagonal().rsqrt());
+      const auto [values, vectors] = at::linalg_eigh(system * at::outer(scale, scale));
+      inverse = Inverse(scale, vectors, values, zeros_of(values));
+    }
+  }
   const auto nearly = [&](const at::Tensor& side) {
-    return alpha == 0 ? by_vectors(side) : at::cholesky_solve(side, cholesky);
+    return cholesky.defined() ? at::cholesky_solve(side, cholesky) : inverse.times(side);
   };
   const at::Tensor first = nearly(right);
   // Once more with what is left: an eigenvector is not as exact as the products are.

@@ -1,5 +1,7 @@
 #include "lockstep/ml/linear_model.h"
 
+#include <optional>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
@@ -7,6 +9,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/core/one_thread.h"
 #include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/preparation.h"
 #include "lockstep/ml/score.h"
@@ -27,6 +30,7 @@ void share(const Table& table, LinearModel& model) {
 }
 
 double r2_score(const Gram& gram, const LinearModel& model) {
+  const OneThread same_bits;
   // |y - x·coef - b|² needs no second look at the rows.
   const std::int64_t columns = model.coef.size(1);
   const at::Tensor xx = gram.centred.slice(0, 0, columns).slice(1, 0, columns);
@@ -42,7 +46,8 @@ double r2_score_of_rows(const Table& table, const LinearModel& model, int thread
   model.check_for(table);
   const std::int64_t columns = table.columns(), targets = table.targets();
   const at::Tensor said = at::empty({table.own_rows(), targets}, at::kDouble);
-  const Sweep sweep(table.observer().get(), "variance explained", table.own_rows());
+  // It ends before those of r2_of() begin.
+  auto sweep = std::make_optional<Sweep>(table.observer().get(), "variance explained", table.own_rows());
   const auto say = [&]<class T>(std::int64_t number, at::Tensor& scratch, T) {
     const Block block = table.block(number, scratch);
     double* to = said.mutable_data_ptr<double>() + table.own_place(number) * targets;
@@ -53,7 +58,7 @@ double r2_score_of_rows(const Table& table, const LinearModel& model, int thread
       for (std::int64_t column = 0; column < columns; ++column) sum += coef[column] * x[column];
       to[i] = sum;
     }
-    sweep.add(block.rows);
+    sweep->add(block.rows);
   };
   std::vector<at::Tensor> scratch(static_cast<std::size_t>(threads));
   on_threads(threads, table.own_end() - table.own_begin(), 1, [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -62,6 +67,7 @@ double r2_score_of_rows(const Table& table, const LinearModel& model, int thread
                    [&](auto type) { say(table.own_begin() + block, scratch[static_cast<std::size_t>(thread)], type); });
     }
   });
+  sweep.reset();
   return r2_of(table, said, threads);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -58,26 +59,33 @@ void NaiveBayes::check_tensors(const Classes& classes, const std::vector<at::Ten
   if (!good) fail(Fault::Data, "the model's tensors are not of its classes");
 }
 
-void NaiveBayes::take(const Table& table, const std::vector<double>& classes, bool anew) {
+NaiveBayes::Seen NaiveBayes::seen_with(const Table& table, const std::vector<double>& classes, bool anew) const {
   const bool first = anew || classes_.count() == 0;
+  Seen seen{.classes = classes_, .moments = {}};
   if (first) {
-    classes_ = Classes::of(table, threads_);
-    if (!classes.empty()) classes_ = classes_.with_values(classes);
+    seen.classes = Classes::of(table, threads_);
+    if (!classes.empty()) seen.classes = seen.classes.with_values(classes);
   } else if (table.targets() != 1 || table.columns() != columns()) {
     fail(Fault::Usage, fmt::format("{} columns and {} targets after a fit to {} and one", table.columns(),
                                    table.targets(), columns()));
   }
-  const auto numbers = classes_.numbers(table, threads_);
-  check_classes(table, classes_, numbers);
-  const ClassMoments moments = class_moments(table, numbers, classes_.count(), threads_);
-  moments_ = first ? moments : both(moments_, moments);
-  if (!(moments_.weight.sum().item<double>() > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  const auto numbers = seen.classes.numbers(table, threads_);
+  check_classes(table, seen.classes, numbers);
+  const ClassMoments moments = class_moments(table, numbers, seen.classes.count(), threads_);
+  seen.moments = first ? moments : both(moments_, moments);
+  if (!(seen.moments.weight.sum().item<double>() > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  return seen;
 }
 
-at::Tensor NaiveBayes::log_priors(const std::vector<double>& given) const {
-  if (given.empty()) return (moments_.weight / moments_.weight.sum()).log();
-  if (static_cast<std::int64_t>(given.size()) != classes_.count()) {
-    fail(Fault::Usage, fmt::format("{} priors for {} classes", given.size(), classes_.count()));
+void NaiveBayes::become(Seen seen) {
+  classes_ = std::move(seen.classes);
+  moments_ = std::move(seen.moments);
+}
+
+at::Tensor NaiveBayes::log_priors(const Seen& seen, const std::vector<double>& given) {
+  if (given.empty()) return (seen.moments.weight / seen.moments.weight.sum()).log();
+  if (static_cast<std::int64_t>(given.size()) != seen.classes.count()) {
+    fail(Fault::Usage, fmt::format("{} priors for {} classes", given.size(), seen.classes.count()));
   }
   return at::tensor(given, at::kDouble).log();
 }

@@ -44,12 +44,19 @@ class NaiveBayes {
   static void check_tensors(const Classes& classes, const std::vector<at::Tensor>& by_column,
                             const std::vector<at::Tensor>& by_class);
 
-  /// Takes the table's rows in. At first, or if `anew`, classes are those given, or those of the table. A collective.
-  /// Fault::Data on a class that is none of them, Fault::Usage on other columns.
-  void take(const Table& table, const std::vector<double>& classes, bool anew);
+  struct Seen {
+    Classes classes;
+    ClassMoments moments;
+  };
+  /// What was seen before and the table's rows. At first, or if `anew`, classes are those given, or those of the table.
+  /// This stays as it is: whoever asks takes the answer over by become() once all of it is checked, so that rows that
+  /// are refused leave no trace. A collective. Fault::Data on a class that is none of them, Fault::Usage on other
+  /// columns.
+  Seen seen_with(const Table& table, const std::vector<double>& classes, bool anew) const;
+  void become(Seen seen);
   /// The logarithms of the classes' priors: of their shares, or of what is given. Fault::Usage if that is not one for
   /// each class.
-  at::Tensor log_priors(const std::vector<double>& given) const;
+  static at::Tensor log_priors(const Seen& seen, const std::vector<double>& given);
 
   /// Of one row [columns] the logarithm of its joint likelihood with each class.
   virtual void joint(const double* row, double* result) const = 0;

@@ -9,6 +9,19 @@
 #include "lockstep/ml/check_option.h"
 
 namespace lockstep::ml {
+namespace {
+
+/// Fails unless a column of that name can be moved by `shift` and divided by `scale`: an infinite one would make it 0.
+void check_scale(const std::string& name, const std::string& choice, double shift, double scale) {
+  if (std::isfinite(shift) && std::isfinite(scale)) return;
+  if (choice == "standard") {
+    fail(Fault::Data, fmt::format("squares of '{}' are too large for float64; use --scale minmax", name));
+  }
+  fail(Fault::Data,
+       fmt::format("values of '{}' lie too far apart for float64; divide them, or leave it out by --exclude", name));
+}
+
+}  // namespace
 
 void PreparationChoice::check() const {
   check_one_of(missing, "missing", {"error", "mean", "drop"});
@@ -19,6 +32,7 @@ void Preparation::learn(const PreparationChoice& choice, const RowLayout& layout
                         const std::function<Moments()>& moments_of_columns) {
   if (choice.missing != "mean" && choice.scale == "none") return;
   const Moments moments = moments_of_columns();
+  if (!(moments.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
   const std::vector<bool> encoded = layout.encoded();
   const std::size_t columns = encoded.size();
   const auto of = [](const at::Tensor& tensor, std::size_t column) { return tensor.const_data_ptr<double>()[column]; };
@@ -42,6 +56,8 @@ void Preparation::learn(const PreparationChoice& choice, const RowLayout& layout
       by = of(moments.mean, column);
       to = std::sqrt(of(moments.squares, column) / weight);
     }
+    // A column without values is left to whoever names the first that is missing.
+    if (of(moments.count, column) > 0) check_scale(layout.names()[column], choice.scale, by, to);
     shift.push_back(by);
     scale.push_back(to > 0 ? to : 1);  // a constant column becomes 0
   }

@@ -36,7 +36,8 @@ struct Preparation {
   std::vector<double> shift = {}, scale = {};  // by column: x becomes (x - shift) / scale; empty: x stays
 
   /// Takes fill, shift and scale from the moments of the columns, which are asked for if any is wanted. Columns that
-  /// are encoded are not scaled. Fault::Data if a column that is to be filled in has no value.
+  /// are encoded are not scaled. Fault::Data if a column that is to be filled in has no value, if one is too large to
+  /// be scaled, or if no row weighs anything.
   void learn(const PreparationChoice& choice, const RowLayout& layout,
              const std::function<Moments()>& moments_of_columns);
   /// Fills in and scales [rows, columns].

@@ -179,6 +179,31 @@ TEST_F(ReadTable, FillsInLeavesOutAndScales) {
   }
 }
 
+TEST_F(ReadTable, RefusesToScaleWhatIsTooLarge) {
+  const auto refusal = [&](const PreparationChoice& preparation, const ColumnChoice& choice = {}) {
+    std::string message;
+    on_ranks({2}, [&](Communicator& group) {
+      const auto said =
+          test::message_of([&] { read(group, {.choice = choice, .preparation = preparation}); }, Fault::Data);
+      if (group.rank() == 0) message = said;
+    });
+    return message;
+  };
+  write("a,b\n1,1e200\n2,-1e200\n3,5e199\n");
+  EXPECT_EQ(refusal({.scale = "standard"}), "squares of 'b' are too large for float64; use --scale minmax");
+  on_ranks({1}, [&](Communicator& group) {
+    EXPECT_EQ(values_of(*read(group, {.preparation = {.scale = "minmax"}})).select(1, 1).max().item<double>(), 1);
+  });
+  write("a,b\n1,1.5e308\n2,-1.5e308\n");
+  EXPECT_EQ(refusal({.scale = "minmax"}),
+            "values of 'b' lie too far apart for float64; divide them, or leave it out by --exclude");
+  write("a,w\n1,0\n2,0\n");
+  for (const PreparationChoice& one : {PreparationChoice{.scale = "standard"}, PreparationChoice{.scale = "minmax"},
+                                       PreparationChoice{.missing = "mean"}}) {
+    EXPECT_EQ(refusal(one, {.weights = "w"}), "the weights of all rows are 0");
+  }
+}
+
 TEST_F(ReadTable, TextThatIsMissingIsNoClass) {
   write("a,kind\n1,red\n2,\n3,blue\n,red\n");
   on_ranks({2}, [&](Communicator& group) {

@@ -303,6 +303,11 @@ RowLayout::RowLayout(const data::Dataset& dataset, const ColumnChoice& choice, c
                   : fmt::format("encode by --onehot {0} or --ordinal {0}, or leave out by --exclude {0}", all));
   for (const auto& name : names) columns_.push_back(part_of(dataset, name, kind_of(name), categories));
   if (columns_.empty()) fail(Fault::Usage, "no column is left; name some by --columns");
+  // An encoded field without values is of a data set without rows, which is another fault.
+  if (std::all_of(columns_.begin(), columns_.end(),
+                  [](const Part& part) { return part.kind == Kind::Numbers && part.width() == 0; })) {
+    fail(Fault::Usage, fmt::format("rows have no columns: '{}' holds no values", columns_[0].field.name));
+  }
   for (const Part& part : columns_) part.name(names_);
   for (const Part& part : targets_) part.name(target_names_);
   if (!weights_.empty() && weights_[0].width() != 1) {

@@ -83,15 +83,17 @@ std::string names_text(const TableRows& rows) {
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Of `what`, which must be the same wherever there are rows.
-std::int64_t agreed(const std::vector<Facts>& facts, std::int64_t Facts::* what, const char* text) {
+/// Of `what`, which must be the same wherever there are rows. `said` puts a value into words.
+template <class Said>
+std::int64_t agreed(const std::vector<Facts>& facts, std::int64_t Facts::* what, const Said& said,
+                    const char* remedy = "") {
   const Facts* first = nullptr;
   for (const Facts& one : facts) {
     if (one.rows == 0) continue;
     if (first == nullptr) first = &one;
     if (one.*what == first->*what) continue;
-    fail(Fault::Usage, fmt::format("rank {} has rows with {} {}, rank {} with {}", first - facts.data(), first->*what,
-                                   text, &one - facts.data(), one.*what));
+    fail(Fault::Usage, fmt::format("rank {} brings {}, rank {} {}{}", first - facts.data(), said(first->*what),
+                                   &one - facts.data(), said(one.*what), remedy));
   }
   return first == nullptr ? 0 : first->*what;
 }
@@ -103,16 +105,20 @@ class MemoryTable final : public Table {
     const Facts own = fault.empty() ? facts_of(rows) : Facts{.faulty = 1};
     const auto facts = comm::gather_one_each(group, own, "rows of a table");
     refuse_faults(facts, fault);
-    columns_ = agreed(facts, &Facts::columns, "columns");
+    columns_ = agreed(facts, &Facts::columns, [](auto count) { return fmt::format("rows with {} columns", count); });
     plan(facts);
     for (const Facts& one : facts) left_out_ += one.left_out;
     if (plan_.rows == 0) {
       fail(Fault::Usage, left_out_ > 0 ? fmt::format("no row is left: all {} have missing values", left_out_)
                                        : std::string("the table has no rows, on no rank"));
     }
-    type_ = static_cast<at::ScalarType>(agreed(facts, &Facts::type, "as their type"));
-    targets_ = agreed(facts, &Facts::targets, "targets");
-    weighted_ = agreed(facts, &Facts::weighted, "as weights");
+    type_ = static_cast<at::ScalarType>(agreed(
+        facts, &Facts::type, [](auto type) { return comm::name_of(static_cast<at::ScalarType>(type)); },
+        ": convert one"));
+    targets_ = agreed(facts, &Facts::targets, [](auto count) { return fmt::format("rows with {} targets", count); });
+    weighted_ = agreed(
+        facts, &Facts::weighted, [](auto weighted) { return weighted != 0 ? "weights" : "none"; },
+        ": give them on all ranks or on none");
     agree_on_names(facts, rows);
     names_ = std::move(rows.names);
     target_names_ = std::move(rows.target_names);
@@ -159,6 +165,7 @@ class MemoryTable final : public Table {
     if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
       return fmt::format("a table holds float32 or float64, not {}", toString(x.scalar_type()));
     if (x.size(0) == 0) return "";  // nothing else counts
+    if (x.numel() == 0) return "rows have no columns";
     for (const auto& [tensor, name] : {std::pair(&rows.targets, "targets"), std::pair(&rows.weights, "weights")}) {
       if (!tensor->defined()) continue;
       const std::int64_t count = tensor->dim() == 0 ? 1 : tensor->size(0);

@@ -77,7 +77,15 @@ TEST(Table, RefusesWhatDoesNotGoTogether) {
     return messages[0];
   };
   EXPECT_EQ(refusal([](int rank) { return TableRows{at::zeros({4, rank == 2 ? 5 : 6}, at::kDouble)}; }),
-            "rank 0 has rows with 6 columns, rank 2 with 5");
+            "rank 0 brings rows with 6 columns, rank 2 rows with 5 columns");
+  EXPECT_EQ(refusal([](int rank) { return TableRows{at::zeros({4, 3}, rank == 1 ? at::kFloat : at::kDouble)}; }),
+            "rank 0 brings float64, rank 1 float32: convert one");
+  EXPECT_EQ(
+      refusal([](int rank) { return TableRows{at::zeros({4, 3}), {}, rank == 1 ? at::Tensor() : at::ones({4})}; }),
+      "rank 0 brings weights, rank 1 none: give them on all ranks or on none");
+  for (const auto& shape : {std::vector<std::int64_t>{5, 0}, {3, 0, 2}}) {
+    EXPECT_EQ(refusal([&](int) { return TableRows{at::zeros(shape)}; }), "rank 0: rows have no columns");
+  }
   EXPECT_EQ(refusal([](int) { return TableRows{at::zeros({0, 3}, at::kDouble)}; }),
             "the table has no rows, on no rank");
   EXPECT_EQ(refusal([](int) { return TableRows{at::zeros({4, 3}, at::kLong)}; }),

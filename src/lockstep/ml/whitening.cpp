@@ -10,6 +10,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/moments.h"
@@ -19,6 +20,14 @@ namespace {
 
 // Products of more columns cost more than they save.
 constexpr std::int64_t kMostColumns = 1024;
+
+/// Products of columns without an intercept, and variances of wide ones, may be too large where nobody looked before.
+/// Of them no little more is enough: factor_of() would not end. A collective if they are.
+void check_curvature(const Table& table, const at::Tensor& curvature) {
+  if (curvature.isfinite().all().item<bool>()) return;
+  check_finite(table);
+  fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
+}
 
 /// The Cholesky factor; of a matrix whose directions some are flat, of a little more.
 at::Tensor factor_of(const at::Tensor& matrix) {
@@ -50,6 +59,7 @@ Whitening::Whitening(const Table& table, bool fit_intercept, double share, doubl
     mean = all.mean;
     curvature.slice(0, 0, columns)
         .copy_(share * (fit_intercept ? all.variance() : all.variance() + mean.square()) + l2);
+    check_curvature(table, curvature);
     factor_ = curvature.where(curvature.gt(0), at::full({}, share, at::kDouble)).sqrt();
   } else {
     const Gram all = gram(table, threads);
@@ -60,6 +70,7 @@ Whitening::Whitening(const Table& table, bool fit_intercept, double share, doubl
     curvature.slice(0, 0, columns).slice(1, 0, columns).copy_(share * products);
     curvature.diagonal().slice(0, 0, columns).add_(l2);
     curvature.diagonal().add_(curvature.diagonal().le(0).to(at::kDouble) * share);
+    check_curvature(table, curvature);
     factor_ = factor_of(curvature);
   }
   mean_ = fit_intercept ? mean.contiguous() : at::zeros({columns}, at::kDouble);

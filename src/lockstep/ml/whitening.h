@@ -18,6 +18,7 @@ class Whitening {
  public:
   /// Of unknowns [outputs, columns and the intercept], where the loss curves by `share` times the mean products of the
   /// columns, which are moved by their mean, and by `l2`. Without an intercept nothing is moved. A collective.
+  /// Fault::Data if their products are too large for float64.
   Whitening(const Table& table, bool fit_intercept, double share, double l2, int threads);
 
   /// float64 [columns]; zeros without an intercept.

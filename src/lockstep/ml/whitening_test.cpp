@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/core/testing.h"
 #include "lockstep/ml/testing.h"
 
 namespace lockstep::ml {
@@ -54,6 +55,17 @@ TEST(Whitening, GoesBackAndForth) {
         EXPECT_NEAR((step.dot(slope) / values.dot(values)).item<double>(), 1, 1e-9);
       });
     }
+  }
+}
+
+TEST(Whitening, RefusesProductsThatAreTooLarge) {
+  // Of the values themselves: about their mean they are small.
+  const auto x = blobs(200, 3, 2), wide = blobs(200, 1100, 2);
+  for (const auto& columns : {x + 1e200, wide * 1e200}) {
+    with_table(2, {columns}, [](const Table& table) {
+      EXPECT_EQ(test::message_of([&] { Whitening(table, false, 0.25, 0, 1); }, Fault::Data),
+                "products of the columns are too large for float64; scale the columns");
+    });
   }
 }
 

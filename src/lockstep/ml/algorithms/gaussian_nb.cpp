@@ -24,30 +24,31 @@ GaussianNB::GaussianNB(GaussianNBOptions options) : NaiveBayes(options.threads),
   check_priors(options_.priors, "priors");
 }
 
-void GaussianNB::fit(const Table& table) {
-  update(table, {}, true);
-  check_variances(table);
-}
-
-void GaussianNB::check_variances(const Table& table) const {
-  const at::Tensor good = var_.gt(0).logical_and(var_.isfinite()).logical_or(moments_.weight.eq(0).unsqueeze(1));
+void GaussianNB::check_variances(const Table& table, const Seen& seen, const at::Tensor& var) const {
+  const at::Tensor good = var.gt(0).logical_and(var.isfinite()).logical_or(seen.moments.weight.eq(0).unsqueeze(1));
   const at::Tensor bad = good.logical_not().nonzero().contiguous();
   if (bad.size(0) == 0) return;
   const auto* first = bad.const_data_ptr<std::int64_t>();
   fail(Fault::Data,
-       var_[first[0]][first[1]].isfinite().item<bool>()
+       var[first[0]][first[1]].isfinite().item<bool>()
            ? fmt::format("{} is constant in class {}, and {} by var_smoothing; leave it out, or raise var_smoothing",
-                         table.name_of(first[1]), classes_.name_of(first[0]),
+                         table.name_of(first[1]), seen.classes.name_of(first[0]),
                          options_.var_smoothing > 0 ? "so are all columns: nothing is added" : "nothing is added")
            : fmt::format("squares of {} are too large; scale the columns", table.name_of(first[1])));
 }
 
 void GaussianNB::update(const Table& table, const std::vector<double>& classes, bool anew) {
-  take(table, classes, anew);
-  class_prior_ = log_priors(options_.priors).exp();
-  epsilon_ = options_.var_smoothing * (moments_.rows_squares / moments_.rows).max().item<double>();
-  const at::Tensor weight = moments_.weight.unsqueeze(1);
-  var_ = at::where(weight.gt(0), moments_.squares / weight, at::zeros({}, at::kDouble)) + epsilon_;
+  Seen seen = seen_with(table, classes, anew);
+  const at::Tensor priors = log_priors(seen, options_.priors).exp();
+  const double epsilon = options_.var_smoothing * (seen.moments.rows_squares / seen.moments.rows).max().item<double>();
+  const at::Tensor weight = seen.moments.weight.unsqueeze(1);
+  const at::Tensor var = at::where(weight.gt(0), seen.moments.squares / weight, at::zeros({}, at::kDouble)) + epsilon;
+  // Of a part of the rows a column may be constant, and no longer of all that come.
+  if (anew) check_variances(table, seen, var);
+  become(std::move(seen));
+  class_prior_ = priors;
+  epsilon_ = epsilon;
+  var_ = var;
   prepare();
 }
 

@@ -30,7 +30,7 @@ class GaussianNB final : public NaiveBayes {
   static GaussianNB from(const ModelFile& file);
 
   /// A collective, as is partial_fit().
-  void fit(const Table& table);
+  void fit(const Table& table) { update(table, {}, true); }
   /// To more rows; after several it is as if it had been fitted to all of them. Classes, which the first call may name
   /// (else they are those of its rows), stay as they are.
   void partial_fit(const Table& table, const std::vector<double>& classes = {}) { update(table, classes, false); }
@@ -49,7 +49,7 @@ class GaussianNB final : public NaiveBayes {
  private:
   void update(const Table& table, const std::vector<double>& classes, bool anew);
   /// Fault::Data naming a column whose values do not differ in a class that has rows, so that no normal fits.
-  void check_variances(const Table& table) const;
+  void check_variances(const Table& table, const Seen& seen, const at::Tensor& var) const;
   /// What joint() needs, of var_ and class_prior_.
   void prepare();
   void joint(const double* row, double* result) const override;

@@ -151,6 +151,20 @@ TEST(GaussianNB, RefusesWhatMakesNoSense) {
     EXPECT_EQ(test::message_of([&] { other.partial_fit(*narrow); }),
               "2 columns and 1 targets after a fit to 3 and one");
   });
+  // What is refused leaves no trace: the first rows that are taken say which classes there are.
+  auto flat = x.clone();
+  flat.select(1, 1).fill_(4);
+  with_table(2, {x, labels}, [&](const Table& table) {
+    GaussianNB clean, disturbed({.var_smoothing = 0});
+    const auto constant = make_table(table.group(), {flat, at::arange(flat.size(0)).remainder(2)});
+    EXPECT_FALSE(test::message_of([&] { disturbed.fit(*constant); }, Fault::Data).empty());
+    EXPECT_EQ(disturbed.classes().count(), 0);
+    EXPECT_FALSE(test::message_of([&] { disturbed.partial_fit(table, {-3, 0}); }, Fault::Data).empty());
+    disturbed.partial_fit(table);
+    clean.fit(table);
+    EXPECT_TRUE(at::equal(disturbed.theta(), clean.theta()));
+    EXPECT_TRUE(at::equal(disturbed.class_prior(), clean.class_prior()));
+  });
   x[8900][1] = std::numeric_limits<double>::infinity();
   with_table(2, {x, labels}, [](const Table& table) {
     EXPECT_EQ(test::message_of([&] { GaussianNB().fit(table); }, Fault::Data),

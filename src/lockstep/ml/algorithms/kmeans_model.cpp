@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/core/on_threads.h"
 #include "lockstep/ml/algorithms/centroid_columns.h"
 #include "lockstep/ml/algorithms/labelled_rows.h"
 #include "lockstep/ml/check_rows.h"
@@ -16,6 +17,7 @@ namespace lockstep::ml {
 namespace {
 
 constexpr const char kName[] = "kmeans";
+constexpr std::int64_t kRowsAtOnce = 1024;  // by a thread
 
 }  // namespace
 
@@ -46,22 +48,28 @@ ModelFile KMeansModel::file_with(const Table& table, const nlohmann::json& param
 at::Tensor KMeansModel::predict(const at::Tensor& x) const {
   const at::Tensor rows = checked_rows(x, fitted_columns(centers_));
   const at::Tensor labels = at::empty({rows.size(0)}, at::kInt);
-  const auto label = [&]<class T>(T) {
-    assign(rows.const_data_ptr<T>(), rows.size(0), centroid_columns<T>(centers_), nullptr,
-           labels.mutable_data_ptr<std::int32_t>(), {});
+  const auto label = [&, to = labels.mutable_data_ptr<std::int32_t>()]<class T>(const T* values) {
+    const auto centroids = centroid_columns<T>(centers_);
+    on_threads(at::get_num_threads(), rows.size(0), kRowsAtOnce, [&](std::int64_t first, std::int64_t last, int) {
+      assign(values + first * rows.size(1), last - first, centroids, nullptr, to + first, {});
+    });
   };
-  rows.scalar_type() == at::kFloat ? label(float{}) : label(double{});
+  rows.scalar_type() == at::kFloat ? label(rows.const_data_ptr<float>()) : label(rows.const_data_ptr<double>());
   return labels;
 }
 
 at::Tensor KMeansModel::transform(const at::Tensor& x) const {
   const at::Tensor rows = checked_rows(x, fitted_columns(centers_)).to(at::kDouble);
   const at::Tensor result = at::empty({centers_.size(0), rows.size(0)}, at::kDouble);
-  for (std::int64_t cluster = 0; cluster < centers_.size(0); ++cluster) {
-    squared_distances(rows.const_data_ptr<double>(), rows.size(0), centers_.size(1),
-                      centers_.const_data_ptr<double>() + cluster * centers_.size(1), nullptr,
-                      result.mutable_data_ptr<double>() + cluster * rows.size(0));
-  }
+  const double *values = rows.const_data_ptr<double>(), *centers = centers_.const_data_ptr<double>();
+  const std::int64_t columns = centers_.size(1);
+  double* to = result.mutable_data_ptr<double>();
+  on_threads(at::get_num_threads(), rows.size(0), kRowsAtOnce, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t cluster = 0; cluster < centers_.size(0); ++cluster) {
+      squared_distances(values + first * columns, last - first, columns, centers + cluster * columns, nullptr,
+                        to + cluster * rows.size(0) + first);
+    }
+  });
   return result.t().sqrt().contiguous();
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/testing.h"
@@ -136,8 +137,10 @@ TEST(KMeans, MovesCentroidsWithoutRows) {
 
 TEST(KMeans, OfFewDifferentRowsEnds) {
   const auto x = at::arange(3, at::kDouble).repeat({1000}).view({-1, 1});
-  const auto found = fitted(2, {x}, {.n_clusters = 5});
-  EXPECT_EQ(found.inertia, 0);
+  for (const char* init : {"k-means++", "k-means||"}) {
+    const auto found = fitted(2, {x}, {.n_clusters = 5, .init = init});
+    EXPECT_EQ(found.inertia, 0) << init;
+  }
 }
 
 TEST(KMeans, PredictsAndMeasures) {
@@ -149,6 +152,25 @@ TEST(KMeans, PredictsAndMeasures) {
     EXPECT_TRUE(at::equal(kmeans.predict(x).to(at::kLong), distances.argmin(1)));
     EXPECT_TRUE(at::allclose(kmeans.transform(x), distances, 1e-9, 1e-9));
     EXPECT_NEAR(kmeans.score(table), -kmeans.inertia(), 1e-9 * kmeans.inertia());
+  });
+}
+
+TEST(KMeans, SaysTheSameOfRowsByAnyNumberOfThreads) {
+  const auto x = blobs(10'007, 5, 4);
+  with_table(1, {x}, [&](const Table& table) {
+    KMeans kmeans({.n_clusters = 7});
+    kmeans.fit(table);
+    const int before = at::get_num_threads();
+    for (const auto type : {at::kDouble, at::kFloat}) {
+      at::set_num_threads(1);
+      const auto rows = x.to(type), labels = kmeans.predict(rows), distances = kmeans.transform(rows);
+      for (const int threads : {2, 5}) {
+        at::set_num_threads(threads);
+        EXPECT_TRUE(at::equal(kmeans.predict(rows), labels)) << threads << " threads";
+        EXPECT_TRUE(at::equal(kmeans.transform(rows), distances)) << threads << " threads";
+      }
+    }
+    at::set_num_threads(before);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/testing.h"
@@ -228,6 +229,29 @@ TEST(LinearRegression, RidgeSolvesThePenalisedEquations) {
   });
 }
 
+TEST(LinearRegression, RidgeOfDependentColumnsIsRightUnderAnyPenalty) {
+  // Penalties above, at and below the rounding of the products, by which LAPACK's triangle ends at the second column.
+  const auto of = blobs(5000, 3, 2, 1, 3);
+  const auto a = of.select(1, 0), b = of.select(1, 1), c = of.select(1, 2), ones = at::ones({5000}, at::kDouble);
+  const auto y = (a - 2 * c).unsqueeze(1) + blobs(5000, 1, 1, 3);
+  const std::vector<double> alphas{1e-300, 1e-22, 1e-18, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-6, 1};
+  // To a small column the same penalty may be a large one.
+  for (const double size : {1.0, 1e-5}) {
+    const auto x = at::stack({a, 12 * a, b, c * size}, 1);
+    // The least norm shares what a explains by 1 : 12, so that both are as one column.
+    const auto alone = at::stack({a * std::sqrt(145.0), b, c * size}, 1);
+    with_table(2, {x, y}, [&](const Table& table) {
+      const auto models = LinearRegression({.solver = "gram"}).path(table, alphas);
+      for (std::size_t i = 0; i < alphas.size(); ++i) {
+        const auto expected = by_lapack(alone, y, ones, alphas[i]);
+        const auto coef = expected.coef[0];
+        const auto shared = at::stack({coef[0] / std::sqrt(145.0), 12 * coef[0] / std::sqrt(145.0), coef[1], coef[2]});
+        EXPECT_LT(difference(models[i], {shared.unsqueeze(0), expected.intercept}), 1e-8) << alphas[i] << ", " << size;
+      }
+    });
+  }
+}
+
 TEST(LinearRegression, HasTheSameBitsOnAnyNumberOfRanksAndThreads) {
   const auto x = blobs(30'001, 12, 3), y = x.select(1, 3).sin();
   for (const auto& [alpha, solver] :
@@ -243,6 +267,52 @@ TEST(LinearRegression, HasTheSameBitsOnAnyNumberOfRanksAndThreads) {
       });
     }
   }
+}
+
+TEST(LinearRegression, ScoresOneSweepAfterAnother) {
+  class OneAtATime final : public SweepObserver {
+   public:
+    void begin(const char*, std::int64_t) override {
+      EXPECT_FALSE(open_);
+      open_ = true;
+      ++passes;
+    }
+    void add(std::int64_t) override {}
+    void end() override { open_ = false; }
+
+    int passes = 0;
+
+   private:
+    bool open_ = false;
+  };
+  comm::testing::on_ranks({2}, [](comm::Communicator& group) {
+    const auto seen = std::make_shared<OneAtATime>();
+    const auto x = blobs(9000, 3, 2);
+    const auto table = make_table(group, {.x = x, .targets = x.select(1, 0), .observer = seen});
+    LinearRegression regression({.solver = "qr"});
+    regression.fit(*table);
+    const int before = seen->passes;
+    EXPECT_NEAR(regression.score(*table), 1, 1e-12);
+    EXPECT_EQ(seen->passes - before, 3);
+  });
+}
+
+TEST(LinearRegression, ProductsScoreTheSameBitsOnAnyNumberOfTorchsThreads) {
+  constexpr std::int64_t kColumns = 700;
+  const auto x = blobs(2 * kColumns, kColumns, 3);
+  const auto y = x.matmul(blobs(kColumns, 3, 1, 2)) + blobs(2 * kColumns, 3, 1, 4);
+  with_table(1, {x, y}, [&](const Table& table) {
+    const Gram products = gram(table, 1);
+    const LinearModel model{blobs(3, kColumns, 1, 5), at::zeros({3}, at::kDouble)};
+    const int before = at::get_num_threads();
+    std::set<double> scores;
+    for (const int threads : {1, 2, 3, 4, 7}) {
+      at::set_num_threads(threads);
+      scores.insert(r2_score(products, model));
+    }
+    at::set_num_threads(before);
+    EXPECT_EQ(scores.size(), 1U);
+  });
 }
 
 TEST(LinearRegression, IsReadFromItsFile) {

@@ -90,7 +90,12 @@ void MiniBatchKMeans::fit(const Table& table, const std::function<void(const Min
   centers_ = begin(table, draw, beginning.starts(options_.n_init, kOfRandom));
   const double tolerance = options_.tol == 0 ? 0 : options_.tol * mean_variance(table, options_.threads);
   const auto rows = static_cast<double>(table.rows()), batch_size = static_cast<double>(batch_size_);
-  const std::int64_t steps = options_.max_iter * table.rows() / batch_size_;
+  // So many passes that rows overflow are as good as no end.
+  std::int64_t most_rows = 0;
+  if (__builtin_mul_overflow(options_.max_iter, table.rows(), &most_rows)) {
+    most_rows = std::numeric_limits<std::int64_t>::max();
+  }
+  const std::int64_t steps = most_rows / batch_size_;
   Improvement improvement(batch_size / (rows + 1), options_.max_no_improvement);
   for (bool ended = false; n_steps_ < steps && !ended;) {
     const auto batch = draw.by_weight(random_of(options_.random_state, Chance::Batch, n_steps_), batch_size_);

@@ -125,6 +125,8 @@ TEST(MiniBatchKMeans, EndsWhenNothingImproves) {
     MiniBatchKMeans({.n_clusters = 4}).fit(table, [&](const MiniBatchStep& step) { seen.push_back(step); });
   });
   ASSERT_FALSE(seen.empty());
+  const std::int64_t no_end = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(fitted(1, {x}, {.n_clusters = 4, .max_iter = no_end}).steps, static_cast<std::int64_t>(seen.size()));
   EXPECT_EQ(seen.back().steps, all);
   EXPECT_EQ(seen.back().step, static_cast<std::int64_t>(seen.size()));
   EXPECT_NEAR(seen.back().smoothed / seen.back().inertia, 1, 0.5);

@@ -22,15 +22,15 @@ MultinomialNB::MultinomialNB(MultinomialNBOptions options) : NaiveBayes(options.
 }
 
 void MultinomialNB::update(const Table& table, const std::vector<double>& classes, bool anew) {
-  take(table, classes, anew);
-  if (moments_.least.min().item<double>() < 0) check_not_negative(table);
-  const at::Tensor smoothed = moments_.sum + options_.alpha;
+  Seen seen = seen_with(table, classes, anew);
+  if (seen.moments.least.min().item<double>() < 0) check_not_negative(table);
+  const std::int64_t count = seen.classes.count();
+  class_log_prior_ = options_.class_prior.empty() && !options_.fit_prior
+                         ? at::full({count}, -std::log(static_cast<double>(count)), at::kDouble)
+                         : log_priors(seen, options_.class_prior);
+  const at::Tensor smoothed = seen.moments.sum + options_.alpha;
   feature_log_prob_ = (smoothed.log() - smoothed.sum(1, /*keepdim=*/true).log()).contiguous();
-  if (options_.class_prior.empty() && !options_.fit_prior) {
-    class_log_prior_ = at::full({classes_.count()}, -std::log(static_cast<double>(classes_.count())), at::kDouble);
-  } else {
-    class_log_prior_ = log_priors(options_.class_prior);
-  }
+  become(std::move(seen));
 }
 
 void MultinomialNB::joint(const double* row, double* result) const {

@@ -1,6 +1,7 @@
 #include "lockstep/ml/algorithms/multinomial_nb.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -62,6 +63,35 @@ TEST(MultinomialNB, TakesRowsBitByBit) {
     EXPECT_TRUE(at::equal(parts.feature_log_prob(), all.feature_log_prob()));
     EXPECT_TRUE(at::equal(parts.class_log_prior(), all.class_log_prior()));
     EXPECT_EQ(parts.score(table), all.score(table));
+  });
+}
+
+TEST(MultinomialNB, RowsThatAreRefusedLeaveNoTrace) {
+  const Counts data;
+  auto negative = data.x.clone(), missing = data.x.clone();
+  negative[15'000][4] = -1;
+  missing[15'000][4] = std::numeric_limits<double>::quiet_NaN();
+  with_table(2, {data.x, data.labels}, [&](const Table& table) {
+    const auto refuse = [&](MultinomialNB& bayes, const at::Tensor& x, const std::vector<double>& classes) {
+      const auto bad = make_table(table.group(), {testing::part_of(x, table.group().rank(), 2),
+                                                  testing::part_of(data.labels, table.group().rank(), 2)});
+      EXPECT_FALSE(test::message_of([&] { bayes.partial_fit(*bad, classes); }, Fault::Data).empty());
+    };
+    MultinomialNB clean, disturbed;
+    // The classes of rows that are refused at first are no classes either.
+    refuse(disturbed, missing, {0, 1, 2, 9});
+    refuse(disturbed, negative, {0, 1, 2, 9});
+    for (int i = 0; i < 2; ++i) {
+      clean.partial_fit(table);
+      disturbed.partial_fit(table);
+      refuse(disturbed, negative, {});
+      refuse(disturbed, missing, {});
+    }
+    EXPECT_EQ(disturbed.classes().values(), clean.classes().values());
+    EXPECT_TRUE(at::equal(disturbed.feature_count(), clean.feature_count()));
+    EXPECT_TRUE(at::equal(disturbed.feature_log_prob(), clean.feature_log_prob()));
+    EXPECT_TRUE(at::equal(disturbed.class_log_prior(), clean.class_log_prior()));
+    EXPECT_EQ(disturbed.score(table), clean.score(table));
   });
 }
 

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor.h>
 
 #include "lockstep/comm/gather_values.h"
 #include "lockstep/core/random.h"
@@ -50,6 +53,19 @@ at::Tensor weights_of(const Table& table, const at::Tensor& centers, int threads
   });
 }
 
+/// Places of candidates that are unlike all before them, up to `most`.
+std::vector<std::int64_t> different_ones(const at::Tensor& candidates, std::int64_t most) {
+  std::vector<std::int64_t> places;
+  std::set<std::vector<double>> seen;
+  const double* row = candidates.const_data_ptr<double>();
+  for (std::int64_t place = 0; place < candidates.size(0) && std::ssize(places) < most; ++place) {
+    const double* end = row + candidates.size(1);
+    if (seen.emplace(row, end).second) places.push_back(place);
+    row = end;
+  }
+  return places;
+}
+
 /// Bahmani et al., "Scalable k-means++" (2012): a few passes whatever the number of clusters.
 at::Tensor parallel_plus_plus(const Table& table, std::int64_t clusters, std::uint64_t seed, int threads) {
   Random random(seed, 0);
@@ -66,6 +82,13 @@ at::Tensor parallel_plus_plus(const Table& table, std::int64_t clusters, std::ui
   }
   while (candidates.size(0) < clusters) {
     candidates = at::cat({candidates, rows_at(table, closest.draw(random, clusters - candidates.size(0)))});
+  }
+  // Too few to choose among: all of them, and the first once more for each that is wanting. A fit of them would warn of
+  // equal centroids on every rank; that of the table does it once, and only if there still are some.
+  auto places = different_ones(candidates, clusters + 1);
+  if (std::ssize(places) <= clusters) {
+    places.resize(static_cast<std::size_t>(clusters));
+    return candidates.index_select(0, at::tensor(places, at::kLong));
   }
   const at::Tensor weights = weights_of(table, candidates, threads);
   // Few enough for every rank by itself.
