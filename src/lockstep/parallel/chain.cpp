@@ -82,6 +82,11 @@ at::Tensor leaf_of(const at::Tensor& values, bool wants_slopes) {
   return leaf;
 }
 
+at::Tensor forwarded(const Link& link, const at::Tensor& input, const LinkScope& make_scope) {
+  const auto scope = make_scope ? make_scope() : nullptr;
+  return link.forward(input);
+}
+
 }  // namespace
 
 bool recomputing() noexcept { return is_recomputing(); }
@@ -91,14 +96,13 @@ bool uses(const Link& link, const std::string& parameter) {
                      [&](const std::string& module) { return module.empty() || parameter.starts_with(module + "."); });
 }
 
-at::Tensor run(const Chain& chain, std::size_t first, std::size_t last, at::Tensor values, LinkObserver* observer) {
+at::Tensor run(const Chain& chain, std::size_t first, std::size_t last, at::Tensor values, LinkObserver* observer,
+               const LinkScope& scope) {
   if (observer == nullptr) observer = &nobody();
   const bool any = values.defined();
   for (std::size_t link = first; link < last; ++link) {
-    const NextLink next = link + 1 < last ? NextLink(link + 1) : std::nullopt;
-    observer->before_forward(link, next);
-    if (any) values = chain[link].forward(values);
-    observer->after_forward(link, next);
+    observer->before_forward(link, link + 1 < last ? NextLink(link + 1) : std::nullopt);
+    if (any) values = forwarded(chain[link], values, scope);
   }
   return values;
 }
@@ -110,14 +114,9 @@ ChainPass::ChainPass(const Chain& chain, std::size_t first, std::size_t last, Op
   if (options_.observer == nullptr) options_.observer = &nobody();
 }
 
-at::Tensor ChainPass::forwarded(std::size_t link, const at::Tensor& input) const {
-  const auto scope = options_.scope ? options_.scope() : nullptr;
-  return chain_[link].forward(input);
-}
-
 at::Tensor ChainPass::through(std::size_t link, const at::Tensor& input, Step& step) const {
   step.input = leaf_of(input, link > 0);  // nobody asks for the slopes of samples
-  step.output = forwarded(link, step.input);
+  step.output = forwarded(chain_[link], step.input, options_.scope);
   return step.output;
 }
 
@@ -132,12 +131,11 @@ at::Tensor ChainPass::forward(const at::Tensor& input) {
       step.input = values.detach();
       const auto generators = generators_of(values.device());
       auto states = states_of(generators);
-      values = forwarded(link, values);
+      values = forwarded(chain_[link], values, options_.scope);
       if (!equal(states, states_of(generators))) step.drawn_from = std::move(states);
     } else {
       values = through(link, values, step).detach();
     }
-    options_.observer->after_forward(link, after(link));
   }
   return values;
 }
@@ -147,11 +145,12 @@ at::Tensor ChainPass::backward(at::Tensor slopes) {
     Step step = std::move(steps_.back());
     steps_.pop_back();
     options_.observer->before_backward(link, before(link));
-    if (!step.output.defined()) {
+    // None: the link behind does not depend on this one by autograd, so that there is nothing to go back for.
+    if (slopes.defined() && !step.output.defined()) {
       const Recomputation again(key_, step.input.device(), step.drawn_from);
       (void)through(link, step.input, step);
     }
-    if (step.output.requires_grad()) torch::autograd::backward({step.output}, {slopes});
+    if (slopes.defined() && step.output.requires_grad()) torch::autograd::backward({step.output}, {slopes});
     slopes = step.input.grad();
     step = {};  // before the weights that it may hold on to are given up
     if (LateGradients::now() == nullptr) options_.observer->after_backward(link, before(link));

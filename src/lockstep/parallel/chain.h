@@ -40,15 +40,18 @@ class LinkObserver {
  public:
   virtual ~LinkObserver() = default;
   virtual void before_forward(std::size_t /*link*/, NextLink /*next*/) {}
-  virtual void after_forward(std::size_t /*link*/, NextLink /*next*/) {}
   virtual void before_backward(std::size_t /*link*/, NextLink /*next*/) {}
   /// All gradients that there will be of its weights are there.
   virtual void after_backward(std::size_t /*link*/, NextLink /*next*/) {}
 };
 
+/// What it returns lives as long as forward of a link runs, also when it runs again: such as the numbers that layers
+/// compute in. Of one link, so that what it keeps of weights, as autocast does, goes with them.
+using LinkScope = std::function<std::shared_ptr<void>()>;
+
 /// Links [first, last) without a thought of backward. Undefined values are no samples.
 at::Tensor run(const Chain& chain, std::size_t first, std::size_t last, at::Tensor values,
-               LinkObserver* observer = nullptr);
+               LinkObserver* observer = nullptr, const LinkScope& scope = {});
 at::Tensor run(const Chain& chain, at::Tensor values);
 
 /// Whether the calling thread computes a link's activations once more: what forward counts is counted already.
@@ -63,14 +66,13 @@ class ChainPass {
     /// its threads must not draw from them at the same time.
     std::function<bool(std::size_t link)> recomputes = {};
     LinkObserver* observer = nullptr;
-    /// What it returns lives as long as forward of a link runs, also when it runs again: such as the numbers that
-    /// layers compute in.
-    std::function<std::shared_ptr<void>()> scope = {};
+    LinkScope scope = {};
   };
   ChainPass(const Chain& chain, std::size_t first, std::size_t last, Options options);
 
   at::Tensor forward(const at::Tensor& input);
-  /// `slopes` are those of the output. Returns the input's; undefined if it has none, as numbers of words.
+  /// `slopes` are those of the output; undefined: nothing that is trained depends on it. Returns the input's; undefined
+  /// if it has none, as numbers of words.
   at::Tensor backward(at::Tensor slopes);
   /// After a backward that has left gradients of weights to `late`.
   void finish_backward(LateGradients& late);
@@ -87,7 +89,6 @@ class ChainPass {
   };
   NextLink after(std::size_t link) const noexcept { return link + 1 < last_ ? NextLink(link + 1) : std::nullopt; }
   NextLink before(std::size_t link) const noexcept { return link > first_ ? NextLink(link - 1) : std::nullopt; }
-  at::Tensor forwarded(std::size_t link, const at::Tensor& input) const;
   at::Tensor through(std::size_t link, const at::Tensor& input, Step& step) const;
 
   const Chain& chain_;

@@ -99,6 +99,39 @@ TEST(ChainPass, DrawsAgainWhatTorchDrew) {
   }
 }
 
+/// A link whose output does not depend on its input by autograd: those before it are left alone, as in one graph.
+TEST(ChainPass, EndsWhereNothingDependsOnTheInput) {
+  torch::nn::Linear one(4, 6), two(6, 4);
+  const Chain chain{{"one", {"one"}, [&](const at::Tensor& x) { return one->forward(x); }},
+                    {"cut", {}, [](const at::Tensor& x) { return x.detach() * 2; }},
+                    {"two", {"two"}, [&](const at::Tensor& x) { return two->forward(x); }}};
+  for (const bool recomputes : {false, true}) {
+    two->zero_grad();
+    ChainPass pass(chain, 0, 3, {.recomputes = [=](std::size_t) { return recomputes; }});
+    const auto outputs = pass.forward(torch::randn({5, 4}));
+    EXPECT_FALSE(pass.backward(torch::ones_like(outputs)).defined());
+    EXPECT_FALSE(one->weight.grad().defined());
+    EXPECT_TRUE(two->weight.grad().defined());
+  }
+}
+
+/// So that what it keeps of the weights of a link is not there beside those of the next.
+TEST(Chain, HasAScopeForEachLink) {
+  int alive = 0, made = 0;
+  const auto forward = [&](const at::Tensor& x) {
+    EXPECT_EQ(alive, 1);
+    return x;
+  };
+  const LinkScope scope = [&] {
+    ++alive;
+    return std::shared_ptr<void>(&++made, [&](int*) { --alive; });
+  };
+  const Chain chain{{"one", {}, forward}, {"two", {}, forward}, {"three", {}, forward}};
+  (void)run(chain, 0, 3, torch::ones({2}), nullptr, scope);
+  EXPECT_EQ(made, 3);
+  EXPECT_EQ(alive, 0);
+}
+
 TEST(Stages, CostAsLittleAsTheyCan) {
   using Cuts = std::vector<std::size_t>;
   EXPECT_EQ(balanced_cuts({1, 1, 1, 1}, 2), (Cuts{0, 2, 4}));
@@ -128,6 +161,48 @@ TEST(Stages, KeepWhatTheirLinksUse) {
   keep_links(*net, chain, {1});
   EXPECT_EQ(net->named_parameters().keys(), (std::vector<std::string>{"norm.weight", "norm.bias"}));
   EXPECT_EQ(net->one->weight.numel(), 0);
+}
+
+/// A link may name a module, and another one only what is in it.
+TEST(Stages, ShareWhatLiesInAModuleOfAnother) {
+  const Chain chain{{"a", {"emb"}, {}}, {"b", {"h"}, {}}, {"c", {"emb.word"}, {}}};
+  EXPECT_EQ(ties_of(chain, {0, 1, 2, 3}, 3), (Ties{{{0, 2}, {"emb.word"}}}));
+  // Each is summed once, over those that have it.
+  const Chain both{{"a", {"emb"}, {}}, {"b", {"emb"}, {}}, {"c", {"emb.word"}, {}}};
+  EXPECT_EQ(ties_of(both, {0, 1, 2, 3}, 3), (Ties{{{0, 1}, {"emb"}}, {{0, 1, 2}, {"emb.word"}}}));
+  EXPECT_EQ(users_of("emb.pos.weight", both, {0, 1, 2, 3}, 3), (std::set<int>{0, 1}));
+  EXPECT_EQ(users_of("emb.word.weight", both, {0, 1, 2, 3}, 3), (std::set<int>{0, 1, 2}));
+  EXPECT_EQ(users_of("embedding.weight", both, {0, 1, 2, 3}, 3), std::set<int>{});
+}
+
+TEST(Stages, RefuseWhatTheyCannotShareOut) {
+  const auto refusal = [](torch::nn::Module& model, const Chain& chain) {
+    return test::message_of([&] { keep_links(model, chain, {0}); }, Fault::Usage);
+  };
+  const Chain chain{{"a", {"encoder.a"}, {}}, {"b", {"encoder.b"}, {}}};
+  const auto with_two = [](torch::nn::Module& module) {
+    module.register_module("a", torch::nn::Linear(2, 2));
+    module.register_module("b", torch::nn::Linear(2, 2));
+  };
+  torch::nn::Module model;
+  const auto inner = model.register_module("encoder", std::make_shared<torch::nn::Module>());
+  with_two(*inner);
+  inner->register_parameter("pos", torch::zeros({2}));
+  EXPECT_EQ(refusal(model, chain),
+            "'encoder.pos' belongs to 'encoder' itself, whose parts are on several stages: register it in a module of "
+            "its own and name that in the link");
+  torch::nn::Module flat;
+  with_two(flat);
+  flat.register_parameter("pos", torch::zeros({2}));
+  EXPECT_EQ(refusal(flat, {{"a", {"a"}, {}}, {"b", {"b"}, {}}}),
+            "'pos' belongs to the model itself, whose parts are on several stages: register it in a module of its own "
+            "and name that in the link");
+  torch::nn::Module tied;
+  const auto wte = tied.register_module("wte", torch::nn::Linear(2, 2));
+  tied.register_module("lm_head", wte);
+  EXPECT_EQ(refusal(tied, {{"a", {"wte"}, {}}, {"b", {"lm_head"}, {}}}),
+            "'lm_head.weight' is 'wte.weight' under a second name: register the module once and name it in both links");
+  EXPECT_EQ(wte->weight.numel(), 4) << "nothing is taken away before";
 }
 
 }  // namespace

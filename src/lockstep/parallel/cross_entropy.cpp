@@ -32,11 +32,13 @@ struct SplitCrossEntropy : torch::autograd::Function<SplitCrossEntropy> {
     const at::Tensor within = place.masked_fill(mine.logical_not(), 0).unsqueeze(1);
     const at::Tensor shifted = scores - largest.unsqueeze(1);
     at::Tensor shares = shifted.exp();
-    // Sums of exponentials, of all scores, and the target's score, in one collective.
-    at::Tensor sums = at::empty({3, rows}, scores.options());
+    // Sums of exponentials, the target's score, and the sum of all scores, in one collective. The last only if it
+    // counts: a class that is ruled out by a score of -inf makes it infinite, and zero times that is no number.
+    const bool smooths = smoothing > 0;
+    at::Tensor sums = at::empty({smooths ? 3 : 2, rows}, scores.options());
     sums[0].copy_(shares.sum(1));
-    sums[1].copy_(shifted.sum(1));
-    sums[2].copy_(shifted.gather(1, within).squeeze(1).masked_fill(mine.logical_not(), 0));
+    sums[1].copy_(shifted.gather(1, within).squeeze(1).masked_fill(mine.logical_not(), 0));
+    if (smooths) sums[2].copy_(shifted.sum(1));
     reduce_anywhere_({sums}, comm::ReduceOp::Sum, *split.group, "sums of scores");
 
     shares.div_(sums[0].unsqueeze(1));
@@ -44,7 +46,9 @@ struct SplitCrossEntropy : torch::autograd::Function<SplitCrossEntropy> {
     context->saved_data["smoothing"] = smoothing;
     context->saved_data["classes"] = split.classes;
     const at::Tensor logs = sums[0].log();
-    const at::Tensor of_target = logs - sums[2], of_all = logs - sums[1] / static_cast<double>(split.classes);
+    const at::Tensor of_target = logs - sums[1];
+    if (!smooths) return of_target.sum();
+    const at::Tensor of_all = logs - sums[2] / static_cast<double>(split.classes);
     return ((1 - smoothing) * of_target + smoothing * of_all).sum();
   }
 

@@ -14,6 +14,7 @@
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/error.h"
+#include "lockstep/core/testing.h"
 #include "lockstep/parallel/bucket_optimizer.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -480,6 +481,18 @@ TEST(DataParallel, LetsGoOfTheModel) {
     backward(net, inputs());
     expect_wanted(net);
   });
+}
+
+TEST(DataParallel, RefusesWhatItCannotTrain) {
+  const auto refusal = [](const Parameters& parameters) {
+    return test::message_of([&] { (void)trained(parameters); }, Fault::Usage);
+  };
+  const auto weight = torch::zeros({2}).requires_grad_();
+  EXPECT_EQ(refusal({{"wte.weight", weight}, {"lm_head.weight", weight}}),
+            "'lm_head.weight' is 'wte.weight' under a second name: register the module once and name it in both links");
+  const std::string none = refusal({{"wte.weight", torch::zeros({2})}, {"wpe.weight", torch::zeros({2})}});
+  for (const char* part : {"wte.weight, wpe.weight", "there is nothing to train", "parallel.cuts", "model.frozen"})
+    EXPECT_NE(none.find(part), std::string::npos) << none;
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class GradientEngine {
   virtual void check_equal() const = 0;
 };
 
-/// Those that require a gradient. Fault::Usage if there are none.
+/// Those that require a gradient. Fault::Usage if there are none, or one has two names.
 Parameters trained(const Parameters& all);
 
 }  // namespace lockstep::parallel

@@ -115,6 +115,16 @@ TEST(LinkProbe, SeesPartsOfLayersThatAreSplit) {
   EXPECT_LT(costs.links[0].kept.at(10), of_whole.links[0].kept.at(10));
 }
 
+TEST(LinkProbe, GoesRoundASampleThatANormDoesNotTakeAlone) {
+  torch::nn::Sequential net(torch::nn::Linear(kWidth, kWidth), torch::nn::BatchNorm1d(kWidth));
+  const Chain chain{
+      {"0", {"0"}, [&](const at::Tensor& x) { return net[0]->as<torch::nn::Linear>()->forward(x); }},
+      {"1", {"1"}, [&](const at::Tensor& x) { return net[1]->as<torch::nn::BatchNorm1d>()->forward(x); }}};
+  const auto costs = probe_links(*net, chain, samples, loss);
+  ASSERT_EQ(costs.links.size(), 2U);
+  EXPECT_EQ(costs.links[1].output.at(10), 10 * 4 * kWidth);
+}
+
 TEST(LinkProbe, TakesModelsThatAreLargerThanWhatIsThere) {
   // Each map has 16 MiB: a model that nobody has filled, of which one map at a time has memory.
   constexpr std::int64_t kLarge = 2048, kMaps = 32;

@@ -159,16 +159,6 @@ int Mesh::hosts_along(const std::string& axis) const {
   return static_cast<int>(most);
 }
 
-int Mesh::rank_at(const std::map<std::string, int>& indices) const {
-  int rank = world_->rank();
-  for (const auto& [axis, index] : indices) {
-    const std::size_t place = place_of(axis);
-    if (place == axes_.size()) continue;
-    rank += (index - this->index(axis)) * strides_[place];
-  }
-  return rank;
-}
-
 std::string Mesh::text() const { return text_of(axes_); }
 
 }  // namespace lockstep::parallel

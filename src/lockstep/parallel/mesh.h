@@ -45,8 +45,6 @@ class Mesh {
   comm::Communicator& spanned_by(const std::vector<std::string>& axes);
   /// Over how many hosts the ranks along `axis` are spread at most.
   int hosts_along(const std::string& axis) const;
-  /// The rank in the world with these indices, and this rank's on all other axes.
-  int rank_at(const std::map<std::string, int>& indices) const;
   /// "pipe 2 x data 3 x tensor 2".
   std::string text() const;
 

@@ -1,8 +1,13 @@
 #include "lockstep/parallel/module_parameters.h"
 
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
 
+#include "lockstep/core/error.h"
 #include "lockstep/parallel/layers/embedding.h"
 
 namespace lockstep::parallel {
@@ -34,6 +39,17 @@ void add_sparse(std::set<std::string>& names, const Parameters& parameters, cons
 }
 
 }  // namespace
+
+void check_registered_once(const Parameters& parameters) {
+  std::map<const at::TensorImpl*, const std::string*> names;
+  for (const auto& [name, tensor] : parameters) {
+    const auto [first, is_new] = names.emplace(tensor.unsafeGetTensorImpl(), &name);
+    if (is_new) continue;
+    fail(Fault::Usage,
+         fmt::format("'{}' is '{}' under a second name: register the module once and name it in both links", name,
+                     *first->second));
+  }
+}
 
 Parameters parameters_of(const torch::nn::Module& model) { return by_name(model.named_parameters()); }
 std::set<std::string> sparse_parameters_of(const torch::nn::Module& model) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -27,15 +28,19 @@ constexpr const char kRemedy[] = "set parallel.offload_folder to a folder of you
 /// The name of a file system whose disk is another host's; "": it is none that is known.
 std::string network_of(long magic) {
   // Not all of them are in the headers of the kernel.
-  constexpr std::array<std::pair<long, const char*>, 9> kNetworks{{{0x6969, "NFS"},
-                                                                   {0x0BD00BD0, "Lustre"},
-                                                                   {0x47504653, "GPFS"},
-                                                                   {0x19830326, "BeeGFS"},
-                                                                   {0x00C36400, "Ceph"},
-                                                                   {0x517B, "SMB"},
-                                                                   {0xFF534D42, "CIFS"},
-                                                                   {0xFE534D42, "SMB"},
-                                                                   {0x01021997, "9P"}}};
+  constexpr std::array<std::pair<long, const char*>, 13> kNetworks{{{0x6969, "NFS"},
+                                                                    {0x0BD00BD0, "Lustre"},
+                                                                    {0x47504653, "GPFS"},
+                                                                    {0x19830326, "BeeGFS"},
+                                                                    {0x00C36400, "Ceph"},
+                                                                    {0x517B, "SMB"},
+                                                                    {0xFF534D42, "CIFS"},
+                                                                    {0xFE534D42, "SMB"},
+                                                                    {0x01021997, "9P"},
+                                                                    {0x5346414F, "AFS"},
+                                                                    {0x6B414653, "AFS"},
+                                                                    {0xAAD7AAEA, "Panasas"},
+                                                                    {0x7461636F, "OCFS2"}}};
   for (const auto& [number, name] : kNetworks) {
     if (number == magic) return name;
   }
@@ -55,6 +60,14 @@ void check_local(const std::string& folder) {
   constexpr long kMemory = 0x01021994;  // tmpfs
   if (magic == kMemory) {
     log().warn("{} is a part of memory (tmpfs), so that parallel.offload saves none of it: {}", folder, kRemedy);
+  }
+  constexpr long kFuse = 0x65735546;  // anything may be behind it: a local disk as well as another host's
+  static std::atomic<bool> warned = false;
+  if (magic == kFuse && !warned.exchange(true)) {
+    log().warn(
+        "{} is on a file system of a program (FUSE), which may be of the network, and parallel.offload reads and "
+        "writes there in every step: if it is not local, {}; said once",
+        folder, kRemedy);
   }
 }
 

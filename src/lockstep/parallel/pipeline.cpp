@@ -20,6 +20,14 @@ namespace {
 /// Type and shape, which travel ahead of a tensor: micro-batches need not be alike.
 constexpr std::size_t kMostDims = 8;
 constexpr std::int64_t kHeaderWords = 2 + kMostDims;
+/// Instead of the dims: there is no tensor, as of slopes where a link does not depend on its input by autograd.
+constexpr std::int64_t kNone = -1;
+
+at::Tensor header_of_none(comm::Communicator& group) {
+  at::Tensor header = group.empty({kHeaderWords}, at::kLong).zero_();
+  header.mutable_data_ptr<std::int64_t>()[1] = kNone;
+  return header;
+}
 
 at::Tensor header_of(const at::Tensor& tensor, comm::Communicator& group) {
   if (tensor.dim() > static_cast<std::int64_t>(kMostDims))
@@ -82,6 +90,10 @@ class Pipeline::Mail {
     release_arrived();
     if (most_.contains(gradient)) release_until(most_.at(gradient) - 1, gradient);
     const char* name = name_of(gradient);
+    if (!tensor.defined()) {
+      on_their_way_.push_back({stages_.send(header_of_none(stages_), to, {.name = name}), 0, gradient});
+      return;
+    }
     at::Tensor memory = stages_.empty(tensor.sizes(), tensor.scalar_type());
     memory.copy_(tensor);
     comm::Work work = stages_.send(header_of(memory, stages_), to, {.name = name});
@@ -96,6 +108,7 @@ class Pipeline::Mail {
     const at::Tensor header = stages_.empty({kHeaderWords}, at::kLong);
     wait_for_ranks([&] { return stages_.recv_(header, from, {.name = name}); });
     const auto* words = header.const_data_ptr<std::int64_t>();
+    if (words[1] == kNone) return {};
     const at::Tensor tensor =
         at::empty({words + 2, static_cast<std::size_t>(words[1])}, static_cast<at::ScalarType>(words[0]));
     wait_for_ranks([&] { return stages_.recv_(tensor, from, {.name = name}); });
@@ -235,7 +248,7 @@ std::optional<at::Tensor> Pipeline::forward(const std::function<at::Tensor()>& i
     if (stage == 0) values = input();
     if (stage > 0 && stages_.size() > 1) values = mail.receive((stage - 1) % stages_.size(), name_of(false));
     const auto place = static_cast<std::size_t>(stage);
-    values = run(chain_, cuts_[place], cuts_[place + 1], values, options_.observer);
+    values = run(chain_, cuts_[place], cuts_[place + 1], values, options_.observer, options_.scope);
     if (stage + 1 < virtual_stages() && stages_.size() > 1)
       mail.send(values, (stage + 1) % stages_.size(), /*gradient=*/false);
   }

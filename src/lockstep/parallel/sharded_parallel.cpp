@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -108,7 +109,10 @@ class ShardedParallel::Engine final : public LinkObserver {
 
   ~Engine() override {
     for (const auto& parameter : parameters_) set_gradient_sink(parameter.tensor, nullptr);
-    if (options_.level < 3) return;
+    if (options_.level < 3) {
+      settle_all();
+      return;
+    }
     for (std::size_t unit = 0; unit < units_.size(); ++unit) states_[unit].run->take_out();
     for (const auto& [name, tensor] : parameters_) {
       tensor.mutable_grad() = at::Tensor();
@@ -454,6 +458,17 @@ class ShardedParallel::Engine final : public LinkObserver {
     if (on_device()) copy_to_device(unit);
     state.gathering = false;
     state.present = true;
+  }
+
+  /// Whoever reads weights after the engine finds all of them. While an exception unwinds nobody waits for other ranks,
+  /// which may never come.
+  void settle_all() noexcept {
+    if (std::uncaught_exceptions() > 0) return;
+    try {
+      for (std::size_t unit = 0; unit < units_.size(); ++unit) settle(unit);
+    } catch (const std::exception& error) {
+      log().warn("weights of other ranks did not come: {}", error.what());
+    }
   }
 
   void copy_to_device(std::size_t unit) {

@@ -13,8 +13,9 @@
 //   …                             // the optimiser steps the shards
 //   engine.weights_changed();
 //
-// Outside of links, parameters of level 3 have no memory: to read one is an error. The same holds after
-// the engine is gone. Shards of weights and what the optimiser remembers of them may lie in a file: those
+// After weights_changed(), weights of other ranks may be on their way until a link that uses them is driven, or
+// the engine is gone. Outside of links, parameters of level 3 have no memory: to read one is an error. The same
+// holds after the engine is gone. Shards of weights and what the optimiser remembers of them may lie in a file: those
 // of the next link are read while a link computes. Of a model on a GPU everything that is shared out lies in
 // memory of the host: the GPU has all weights, with level 3 those at work, and gradients leave it as soon as
 // the backward of a link is done.

@@ -1,11 +1,13 @@
 #include "lockstep/parallel/sharded_parallel.h"
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -335,8 +337,32 @@ TEST(Sharded, BeginsSliceBySlice) {
     engine.observer()->before_forward(1, {});
     const auto& weight = net->layers[1]->weight;  // parameter 2
     EXPECT_TRUE(torch::equal(weight.detach().flatten(), 200 + torch::arange(36, torch::kDouble)));
-    engine.observer()->after_forward(1, {});
   });
+}
+
+/// Shards of ranks that are late come, too, before the engine goes.
+TEST(Sharded, LeavesWholeWeights) {
+  static constexpr std::int64_t kWide = 1024;  // a small gathering would be done at once
+  for (const int level : {1, 2}) {
+    on_ranks({2}, [level](comm::Communicator& group) {
+      Linear net(kWide, kWide);
+      const Chain chain{{"all", {""}, [&](const at::Tensor& x) { return net(x); }}};
+      {
+        ShardedParallel engine(parameters_of(*net), chain, group, {.level = level});
+        engine.observer()->before_forward(0, {});  // the first weights have come
+        group.barrier();
+        engine.load_weights([](const Parameters& shards) {
+          for (const auto& [name, tensor] : shards) at::Tensor(tensor).fill_(7);
+        });
+        if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        engine.weights_changed();
+      }
+      const torch::NoGradGuard no_gradients;
+      for (const auto& [name, tensor] : parameters_of(*net))
+        EXPECT_TRUE(tensor.eq(7).all().item<bool>()) << name << ", level " << level;
+      group.barrier();
+    });
+  }
 }
 
 TEST(Units, AreLinksTakenTogetherUpToASize) {

@@ -14,6 +14,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
+#include "lockstep/parallel/module_parameters.h"
 
 namespace lockstep::parallel {
 namespace {
@@ -41,6 +42,17 @@ void prune(torch::nn::Module& module, const std::string& path, const std::set<st
     empty_out(*child.value());
     module.unregister_module(child.key());
   }
+}
+
+/// A module goes to a stage by its name, and what lies beside its parts has none: several stages would have it, and
+/// nobody would sum its gradients.
+[[noreturn]] void refuse_between(const std::string& parameter) {
+  const auto dot = parameter.rfind('.');
+  const std::string module = dot == std::string::npos ? "the model" : fmt::format("'{}'", parameter.substr(0, dot));
+  fail(Fault::Usage,
+       fmt::format("'{}' belongs to {} itself, whose parts are on several stages: register it in a module of its own "
+                   "and name that in the link",
+                   parameter, module));
 }
 
 }  // namespace
@@ -111,21 +123,35 @@ std::vector<std::size_t> links_of(const std::vector<std::size_t>& cuts, int rank
 }
 
 void keep_links(torch::nn::Module& model, const Chain& chain, const std::vector<std::size_t>& links) {
+  check_registered_once(parameters_of(model));
   std::set<std::string> kept;
   for (const std::size_t link : links) kept.insert(chain[link].modules.begin(), chain[link].modules.end());
   prune(model, "", kept);
+  for (const auto& parameter : parameters_of(model)) {
+    const auto used = [&](std::size_t link) { return uses(chain[link], parameter.name); };
+    if (!std::any_of(links.begin(), links.end(), used)) refuse_between(parameter.name);
+  }
+}
+
+std::set<int> users_of(const std::string& path, const Chain& chain, const std::vector<std::size_t>& cuts, int ranks) {
+  std::set<int> users;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const std::size_t link : links_of(cuts, rank, ranks)) {
+      const auto& modules = chain[link].modules;
+      const auto holds = [&](const std::string& module) { return is_below(path, module); };
+      if (std::any_of(modules.begin(), modules.end(), holds)) users.insert(rank);
+    }
+  }
+  return users;
 }
 
 Ties ties_of(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks) {
-  std::map<std::string, std::set<int>> ranks_of;
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (const std::size_t link : links_of(cuts, rank, ranks)) {
-      for (const auto& module : chain[link].modules) ranks_of[module].insert(rank);
-    }
-  }
+  std::set<std::string> named;
+  for (const auto& link : chain) named.insert(link.modules.begin(), link.modules.end());
   Ties ties;
-  for (const auto& [module, users] : ranks_of) {
-    if (users.size() > 1) ties[users].push_back(module);
+  for (const auto& module : named) {
+    auto users = users_of(module, chain, cuts, ranks);
+    if (users.size() > 1) ties[std::move(users)].push_back(module);
   }
   return ties;
 }

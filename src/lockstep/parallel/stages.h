@@ -33,10 +33,15 @@ std::vector<double> costs_by_parameters(const torch::nn::Module& model, const Ch
 /// The links of a rank: virtual stages rank, rank + ranks, …
 std::vector<std::size_t> links_of(const std::vector<std::size_t>& cuts, int rank, int ranks);
 
-/// Takes out of `model` the modules that none of `links` uses; their parameters have no memory any more.
+/// Takes out of `model` the modules that none of `links` uses; their parameters have no memory any more. Fault::Usage
+/// if a parameter is left that none of them uses, as one that lies beside modules of several stages.
 void keep_links(torch::nn::Module& model, const Chain& chain, const std::vector<std::size_t>& links);
 
-/// Modules that the same several ranks use, as a head that is the embedding, by these ranks.
+/// Ranks whose links use the module or parameter, by its own name or that of a module that it is in.
+std::set<int> users_of(const std::string& path, const Chain& chain, const std::vector<std::size_t>& cuts, int ranks);
+
+/// Modules that the same several ranks use, as a head that is the embedding, by these ranks. Where one lies in another,
+/// what is in it is of the ranks of the inner one alone: see users_of().
 using Ties = std::map<std::set<int>, std::vector<std::string>>;
 Ties ties_of(const Chain& chain, const std::vector<std::size_t>& cuts, int ranks);
 /// The modules of all of them.

@@ -9,6 +9,7 @@
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
 #include "lockstep/parallel/layers/layer.h"
+#include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/name_pattern.h"
 #include "lockstep/parallel/waiting.h"
 
@@ -66,6 +67,7 @@ std::pair<at::Tensor, comm::Work> start_sum(const at::Tensor& shares, comm::Comm
 }
 
 void split_layers(torch::nn::Module& model, const TensorPlan& plan, comm::Communicator& group) {
+  check_registered_once(parameters_of(model));
   for (const auto& [pattern, how] : plan) {
     bool any = false;
     std::vector<std::string> names;

@@ -2,6 +2,7 @@
 #include "lockstep/parallel/tensor_parallel.h"
 
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -247,6 +248,40 @@ TEST(SplitLayers, TellHowLongTheyWaited) {
     const double least = group.rank() == 0 ? 0.1 : 0.0;
     EXPECT_GT(after_forward - before, least);
     EXPECT_GT(waited_for_ranks_s() - after_forward, least);
+  });
+}
+
+/// As the layer of one process does, whose bias is cast with its weights.
+TEST(Layer, GivesHalfWhereRanksSumUnderAutocast) {
+  on_ranks({2}, [](Communicator& group) {
+    Linear linear(4, 6);
+    Convolution convolution(ConvolutionShape{.inputs = 2, .outputs = 3, .kernel = 1, .bias = true});
+    linear->split("row", group);
+    convolution->split("row", group);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    const auto sums = linear(torch::ones({3, 2})), images = convolution(torch::ones({3, 1, 2, 2}));
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+    EXPECT_EQ(sums.scalar_type(), at::kBFloat16);
+    EXPECT_EQ(images.scalar_type(), at::kBFloat16);
+    (sums.sum() + images.sum()).backward();
+    EXPECT_EQ(linear->bias.grad().scalar_type(), at::kFloat);
+  });
+}
+
+/// A class that is ruled out has no share, and its score is no part of a sum that counts for nothing.
+TEST(CrossEntropy, TakesScoresOfMinusInfinity) {
+  auto scores = torch::arange(24, torch::kDouble).view({4, 6}).sin();
+  scores.select(1, 2).fill_(-std::numeric_limits<double>::infinity());
+  const auto targets = torch::tensor({0, 5, 3, 1});
+  const auto expected = cross_entropy_sum(scores, targets, 0, {}).item<double>();
+  on_ranks({2}, [&](Communicator& group) {
+    const auto mine = scores.narrow(1, 3 * group.rank(), 3).clone().requires_grad_();
+    const auto loss = cross_entropy_sum(mine, targets, 0, {&group, 3 * group.rank(), 6});
+    EXPECT_NEAR(loss.item<double>(), expected, 1e-12);
+    loss.backward();
+    EXPECT_TRUE(mine.grad().isfinite().all().item<bool>());
   });
 }
 

@@ -84,7 +84,12 @@ void ModelParts::make_ties(Task& task, comm::Communicator& stages) {
     const bool here = users.contains(stages.rank());
     auto group = stages.split(here ? 0 : -1, stages.rank());
     if (!here) continue;
-    Tie tie{std::move(group), parameters_used_by({.name = "tied", .modules = modules, .forward = {}}, task.model())};
+    Tie tie{std::move(group), {}};
+    for (const auto& name : parameters_used_by({.name = "tied", .modules = modules, .forward = {}}, task.model())) {
+      // Of a module in one of these more stages may be users: then it is summed over them, and not here, too.
+      if (parallel::users_of(name, chain_task->chain(), chain_task->cuts(), stages.size()) == users)
+        tie.weights.insert(name);
+    }
     if (tie.stages->rank() > 0) copies_.insert(tie.weights.begin(), tie.weights.end());
     ties_.push_back(std::move(tie));
   }

@@ -213,15 +213,21 @@ std::optional<Score> ShardWork::score(const data::Batch& batch, std::int64_t fir
     return std::nullopt;
   }
   const data::Batch piece = prepared(batch, {first, last});
-  const Autocast autocast(settings_.precision, device_.type());
   return checked(task_, piece, [&]() -> std::optional<Score> {
-    if (chain_task_ == nullptr) return task_.score(piece);
+    if (chain_task_ == nullptr) {
+      const Autocast autocast(settings_.precision, device_.type());
+      return task_.score(piece);
+    }
     const at::Tensor outputs = [&] {
       const auto& chain = chain_task_->chain();
-      if (!pipeline_) return parallel::run(chain, 0, chain.size(), chain_task_->input(piece), engine_.observer());
+      // Of each link alone, as in training: what autocast keeps of all weights would be a model of its own.
+      const auto options = pass_options();
+      if (!pipeline_)
+        return parallel::run(chain, 0, chain.size(), chain_task_->input(piece), options.observer, options.scope);
       return pipeline_->forward([&] { return chain_task_->input(piece); }).value_or(at::Tensor());
     }();
     if (!outputs.defined()) return std::nullopt;
+    const Autocast autocast(settings_.precision, device_.type());
     Score score = chain_task_->score_of(outputs, piece);
     score.outputs = with_outputs ? parallel::gather_scores(score.outputs, chain_task_->class_split()) : at::Tensor();
     return score;

@@ -107,7 +107,7 @@ at::Tensor ConvolutionImpl::forward(const at::Tensor& images) {
   }();
   if (!sums_) return output;
   const at::Tensor sum = sum_of_ranks(output, *ranks());
-  return bias.defined() ? sum + bias.view({1, -1, 1, 1}) : sum;
+  return bias.defined() ? sum + strides->type.cast(bias).view({1, -1, 1, 1}) : sum;
 }
 
 }  // namespace lockstep::parallel

@@ -133,7 +133,7 @@ at::Tensor LinearImpl::of_made(const MadeInput& made) {
   }();
   if (!sums_) return output;
   const at::Tensor sum = over_time_ ? sum_to_slices(output, *ranks()) : sum_of_ranks(output, *ranks());
-  return bias.defined() ? sum + bias : sum;
+  return bias.defined() ? sum + type.cast(bias) : sum;
 }
 
 }  // namespace lockstep::parallel
