@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
                                            .evaluation_transforms = {"normalise image mean=0.1307 std=0.3081"}});
     if (runtime.rank() != 0) return;
     fmt::print("{} steps, loss {:.3f}", result.steps, result.loss);
-    // Asked by SIGTERM. With .checkpoints = {.folder = …} the next start would go on from here.
+    // Asked by SIGTERM. With .checkpoints = {.folder = …, .resume = true} the next start would go on from here.
     if (result.stopped) return fmt::print(", stopped before its end; nothing is saved\n");
     for (const auto& [name, value] : result.evaluations.back().figures) fmt::print(", test {} {:.3f}", name, value);
     fmt::print("\n");

@@ -165,7 +165,7 @@ bool CheckpointSaver::complete(const std::vector<std::string>& parts) {
 
 void CheckpointSaver::prune() {
   const auto all = folder_.steps();
-  // What lies above is spoilt, or of a run that came further before: it is not the last of this one.
+  // What lies above is spoilt, as the run would have gone on from there: it is not the last of this one.
   const std::vector<std::int64_t> own(all.begin(), std::upper_bound(all.begin(), all.end(), step_));
   const auto last = std::clamp<std::ptrdiff_t>(settings_.keep_last, 1, std::ssize(own));
   std::set<std::int64_t> kept(own.end() - last, own.end());

@@ -21,7 +21,7 @@
 namespace lockstep::train {
 
 struct CheckpointSettings {
-  std::string folder = {};       // none: no checkpoints
+  std::string folder = {};       // none: no checkpoints; of a run that begins, one without any
   std::int64_t every_steps = 0;  // 0: after every epoch
   std::int64_t keep_last = 2;
   // By the figure `best_by` of the validation, beside the last ones; saved even if no checkpoint is due.

@@ -124,6 +124,27 @@ TEST_F(Checkpoints, HoldPartsOfSeveralWindows) {
   EXPECT_TRUE(at::equal(folder.read(1).tensors.read("exp_avg/w"), whole));
 }
 
+TEST_F(Checkpoints, HoldNoPartTwice) {
+  const CheckpointFolder folder(folder_.path());
+  const at::Tensor whole = at::arange(12, at::kFloat).view({3, 4});
+  const auto half = [&](int index) { return parallel::ParameterPart({3, 4}, {.dim = 1, .index = index, .count = 2}); };
+  const auto save = [&](std::int64_t step, const std::vector<int>& halves) {
+    std::vector<nlohmann::json> entries;
+    for (const int index : halves) {
+      const auto writer = static_cast<int>(entries.size());
+      entries.push_back(folder.write_part(step, writer, {{"w", whole.narrow(1, 2 * index, 2).contiguous()}},
+                                          {{"w", half(index)}},
+                                          [](const parallel::Parameter& one) { return one.tensor; }));
+    }
+    folder.complete(step, {}, entries);
+    return folder.read(step).tensors;
+  };
+  EXPECT_TRUE(at::equal(save(1, {0, 1, 1}).read("w"), whole));
+  // As many elements as it has, but not all of them.
+  const auto twice = save(2, {0, 0});
+  EXPECT_SAYS(message_of([&] { (void)twice.read("w"); }, Fault::Data), "the checkpoint holds 6 of 12 elements of 'w'");
+}
+
 TEST_F(Checkpoints, TakeNoMoreMemoryThanTheyMay) {
   const auto whole = train(2, {});
   for (const std::int64_t bytes : {0, 150, 1 << 20}) {
@@ -464,6 +485,14 @@ TEST_F(Checkpoints, AreNoneWhereIsNoFolder) {
   EXPECT_FALSE(none.newest());
   none.drop_unfinished();
   EXPECT_TRUE(fs::is_regular_file(path));
+}
+
+TEST_F(Checkpoints, OfAnotherRunAreLeftAlone) {
+  train(2, {}, settings(false, 5));
+  ASSERT_EQ(CheckpointFolder(folder_.path()).steps(), (Steps{10, 12}));
+  EXPECT_SAYS(message_of([this] { train(2, {"steps=4"}, settings(false, 2)); }, Fault::Usage),
+              folder_.path() + " holds checkpoints up to step 12: set checkpoints.resume = true to go on");
+  EXPECT_EQ(CheckpointFolder(folder_.path()).steps(), (Steps{10, 12}));
 }
 
 TEST_F(Checkpoints, UnfinishedAreNotSeen) {

@@ -21,20 +21,28 @@
 namespace lockstep::train {
 namespace {
 
-/// What would be set in a recipe that says `before`; `fixes_data`: also how many ranks share the samples.
-std::string settings_text(const Layout& before, const Layout& after, bool fixes_data) {
-  std::vector<std::string> words;
+/// What would be set in a recipe that says `before`; `fixes_data`: also how many ranks share the samples. One with
+/// `parallel` as text has no table to set keys in: what stands there instead comes last, as a line of the recipe.
+std::string settings_text(const Layout& before, const Layout& after, bool fixes_data, bool is_text) {
+  std::vector<std::string> words, keys;
+  const auto set = [&](const std::string& key, const auto& value) {
+    is_text ? keys.push_back(fmt::format("{} = {}", key, value))
+            : words.push_back(fmt::format("parallel.{}={}", key, value));
+  };
   // On the same hosts each rank would have less.
   if (after.ranks() != before.ranks())
     words.push_back(fmt::format("-n {} on {} times the hosts", after.ranks(), after.ranks() / before.ranks()));
-  if (fixes_data && after.data != before.data) words.push_back(fmt::format("parallel.data={}", after.data));
-  if (after.tensor != before.tensor) words.push_back(fmt::format("parallel.tensor={}", after.tensor));
-  if (after.pipe != before.pipe) words.push_back(fmt::format("parallel.pipe={}", after.pipe));
-  if (after.zero != before.zero) words.push_back(fmt::format("parallel.zero={}", after.zero));
-  if (after.offload != before.offload) words.push_back("parallel.offload=" + after.offload);
+  if (fixes_data && after.data != before.data) set(kDataAxis, after.data);
+  if (after.tensor != before.tensor) set(kTensorAxis, after.tensor);
+  if (after.pipe != before.pipe) set(kPipeAxis, after.pipe);
+  if (after.zero != before.zero) set("zero", after.zero);
+  if (after.offload != before.offload) set("offload", is_text ? '"' + after.offload + '"' : after.offload);
   if (after.micro_batches != before.micro_batches) words.push_back(fmt::format("accumulate={}", after.micro_batches));
   if (after.recompute_every != before.recompute_every) words.emplace_back("recompute=full");
-  return join(words, " ");
+  if (keys.empty()) return join(words, " ");
+  const std::string line =
+      fmt::format("parallel = {{ layout = \"auto\", {} }} instead of parallel = \"auto\"", join(keys, ", "));
+  return words.empty() ? line : join(words, " ") + " and " + line;
 }
 
 /// Tries what a user would try.
@@ -58,7 +66,7 @@ class Search {
         std::stable_partition(all.begin(), all.end(), [this](const Remedy& one) { return bearable(one); });
     if (slow != all.begin()) all.erase(slow, all.end());
     std::stable_sort(all.begin(), all.end(),
-                     [](const Remedy& one, const Remedy& other) { return better(one.outlook, other.outlook); });
+                     [](const Remedy& one, const Remedy& other) { return comes_before(one.outlook, other.outlook); });
     // What changes one thing alone is easier to take, and what is on disk is slow.
     std::stable_sort(all.begin(), all.end(),
                      [](const Remedy& one, const Remedy& other) { return changes(one) < changes(other); });
@@ -78,7 +86,7 @@ class Search {
     const bool fixes_data = std::none_of(axes.begin(), axes.end(), [](const parallel::MeshAxis& axis) {
       return axis.name == kDataAxis && axis.size == 0;
     });
-    return train::settings_text(begin_, layout, fixes_data);
+    return train::settings_text(begin_, layout, fixes_data, run_.mesh.is_text);
   }
 
   bool bearable(const Remedy& one) const {
@@ -88,7 +96,9 @@ class Search {
 
   static std::int64_t changes(const Remedy& one) {
     const bool on_disk = one.outlook.layout.offload != kOffloadNothing;
-    return std::count(one.settings.begin(), one.settings.end(), '=') + (on_disk ? 1 : 0);
+    // Of the line that replaces a text three are no change.
+    const bool replaces = one.settings.ends_with("parallel = \"auto\"");
+    return std::count(one.settings.begin(), one.settings.end(), '=') + (on_disk ? 1 : 0) - (replaces ? 3 : 0);
   }
 
   void try_axes(int ranks) {
@@ -101,6 +111,7 @@ class Search {
         if (ranks % (layout.tensor * layout.pipe) != 0) continue;
         layout.data = ranks / layout.tensor / layout.pipe;
         if (layout.pipe != begin_.pipe) layout.cuts = {};
+        if (layout.pipe > 1 && layout.pipe != begin_.pipe && !limits_.cuts.empty()) continue;  // they are of another
         if (limits_.zero_ranks) layout.zero_ranks = limits_.zero_ranks(layout);
         const bool cut = layout.tensor > begin_.tensor || layout.pipe > begin_.pipe;
         if (cut && !limits_.why_not_cut.empty()) continue;

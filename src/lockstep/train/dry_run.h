@@ -18,7 +18,7 @@ namespace lockstep::train {
 
 /// What somebody could set instead.
 struct Remedy {
-  std::string settings;  // as on the command line
+  std::string settings;  // as on the command line, but for what replaces a text in the recipe
   LayoutOutlook outlook;
 };
 

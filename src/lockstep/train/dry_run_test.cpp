@@ -97,6 +97,34 @@ TEST(DryRun, ChoosesBeforeItSays) {
   EXPECT_SAYS(found.text(), "chosen is ");
 }
 
+TEST(DryRun, KeepsToTheCutsThatAreGiven) {
+  const std::vector<std::string> cuts{"parallel.cuts=[0, 3]", "accumulate=4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), cuts.begin(), cuts.end());
+    return more;
+  };
+  const auto chosen = ask(4, with({"parallel.layout=auto"}), 1024 * kMiB);
+  EXPECT_EQ(chosen.outlook.layout.pipe, 2);
+  EXPECT_EQ(chosen.outlook.layout.cuts, (std::vector<std::size_t>{0, 3, 8}));
+  const auto uneven = [&] { (void)ask(4, with({"parallel.layout=auto", "parallel.chunks=3"}), 1024 * kMiB); };
+  EXPECT_SAYS(test::message_of(uneven, Fault::Usage), "into 2 pieces, and parallel.chunks = 3 does not divide them");
+  const auto given = ask(4, with({"parallel.pipe=2"}), 1024 * kMiB).outlook.memory;
+  const auto found = ask(4, with({"parallel.pipe=2"}), given.weights * 2);
+  EXPECT_FALSE(found.fits);
+  for (const auto& remedy : found.remedies)
+    EXPECT_EQ(remedy.settings.find("parallel.pipe="), std::string::npos) << remedy.settings;
+}
+
+TEST(DryRun, SaysWhatReplacesAText) {
+  const auto whole = ask(2, {}, 1024 * kMiB).outlook.memory;
+  const auto found = ask(1, {"parallel=auto", "recompute=full", "batch=1"}, whole.weights * 3);
+  ASSERT_FALSE(found.remedies.empty()) << found.text();
+  for (const auto& remedy : found.remedies) {
+    EXPECT_SAYS(remedy.settings, "parallel = { layout = \"auto\", ");
+    EXPECT_EQ(remedy.settings.find("parallel."), std::string::npos) << remedy.settings;
+  }
+}
+
 TEST(DryRun, RefusesWhatARunRefuses) {
   const auto refused = [](const std::vector<std::string>& settings) {
     return test::message_of([&] { (void)ask(2, settings, kMiB); }, Fault::Usage);
@@ -104,7 +132,8 @@ TEST(DryRun, RefusesWhatARunRefuses) {
   EXPECT_SAYS(refused({"parallel.tensr=2"}), "did you mean");
   EXPECT_SAYS(refused({"parallel.tensor=3"}), "2 ranks for ");
   EXPECT_SAYS(refused({"parallel.tensor=2", "exact=true"}), "does not go with exact = true");
-  EXPECT_SAYS(refused({"parallel.layout=best"}), "it is a table, or \"auto\"");
+  EXPECT_SAYS(refused({"parallel.layout=best"}), "parallel.layout = \"best\": it is \"auto\", or left out");
+  EXPECT_SAYS(refused({"parallel=best"}), "it is a table, or \"auto\"");
   EXPECT_SAYS(refused({"parallel.pipe=2", "parallel.cuts=[1, 3]"}), "0 embedding, 1 h.0");
   EXPECT_SAYS(refused({"batch=0"}), "batch = 0: it is from 1 on");
   EXPECT_SAYS(refused({"batch=9223372036854775807"}), "it is from 1 to 2147483648");

@@ -29,6 +29,13 @@ std::int64_t trained_bytes(const parallel::ModelCosts& costs) {
   return bytes;
 }
 
+double in_pieces(const parallel::Amount& amount, std::int64_t samples, std::int64_t pieces) {
+  const std::int64_t least = samples / pieces, larger = samples % pieces;
+  const double of_least = least > 0 ? amount.at(least) : 0;
+  return of_least * static_cast<double>(pieces - larger) +
+         (larger > 0 ? amount.at(least + 1) * static_cast<double>(larger) : 0);
+}
+
 std::vector<std::string> volumes_by_layer(const parallel::ModelCosts& whole, const parallel::ModelCosts& split,
                                           int ranks, std::int64_t samples, std::int64_t pieces) {
   std::vector<Volumes> of_link(whole.chain.size());
@@ -39,7 +46,7 @@ std::vector<std::string> volumes_by_layer(const parallel::ModelCosts& whole, con
       if (parallel::uses(whole.chain[link], parameter.name) && counted.insert(parameter.name).second)
         bytes += bytes_of(parameter);
     }
-    const double summed = split.links[link].summed.at(samples) * static_cast<double>(pieces);
+    const double summed = in_pieces(split.links[link].summed, samples, pieces);
     of_link[link] = {static_cast<std::int64_t>(moved_by_sum(static_cast<double>(bytes), ranks)),
                      static_cast<std::int64_t>(moved_by_sum(summed, ranks))};
   }

@@ -20,8 +20,11 @@ double moved_by_sum(double bytes, int ranks);
 /// Bytes of weights in training.
 std::int64_t trained_bytes(const parallel::ModelCosts& costs);
 
+/// What samples take that come in so many micro-batches, as equal as can be; those without samples take nothing.
+double in_pieces(const parallel::Amount& amount, std::int64_t samples, std::int64_t pieces);
+
 /// A line for each run of links that are alike. `split` are the costs where layers are split over `ranks`, each of
-/// which has `samples` in every one of `pieces` micro-batches.
+/// which has `samples` of a step, in so many micro-batches.
 std::vector<std::string> volumes_by_layer(const parallel::ModelCosts& whole, const parallel::ModelCosts& split,
                                           int ranks, std::int64_t samples, std::int64_t pieces);
 

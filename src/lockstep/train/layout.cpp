@@ -6,6 +6,11 @@
 #include <fmt/format.h>
 
 namespace lockstep::train {
+namespace {
+
+std::int64_t shared(std::int64_t samples, std::int64_t by) { return samples / by + (samples % by != 0 ? 1 : 0); }
+
+}  // namespace
 
 std::string Layout::text() const {
   std::string all = fmt::format("data {}", data);
@@ -27,9 +32,14 @@ RanksOfHosts ranks_of_hosts(const std::vector<int>& hosts) {
   return found;
 }
 
+std::int64_t RunFacts::samples_of_rank(const Layout& layout) const { return shared(batch(layout.data), layout.data); }
+
 std::int64_t RunFacts::samples_at_once(const Layout& layout) const {
-  const auto shared = [](std::int64_t samples, std::int64_t by) { return samples / by + (samples % by != 0 ? 1 : 0); };
-  return shared(shared(batch(layout.data), layout.data), layout.micro_batches);
+  return shared(samples_of_rank(layout), layout.micro_batches);
+}
+
+std::int64_t RunFacts::pieces(const Layout& layout) const {
+  return layout.pipe > 1 ? layout.micro_batches : std::min(layout.micro_batches, samples_of_rank(layout));
 }
 
 }  // namespace lockstep::train

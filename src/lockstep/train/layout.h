@@ -48,8 +48,13 @@ struct RunFacts {
   /// Whether a fused step shares the optimiser's states out; `sparse`: some gradients come as rows.
   std::function<bool(const Layout&, bool sparse)> fuses;
 
-  /// Of a micro-batch, on a rank that has most.
-  std::int64_t samples_at_once(const Layout& layout) const;
+  bool measured = true;  // stages are balanced by what links take, else by the sizes of their matrices
+
+  // Of a rank that has most.
+  std::int64_t samples_of_rank(const Layout& layout) const;
+  std::int64_t samples_at_once(const Layout& layout) const;  // of a micro-batch
+  /// Micro-batches of a step: without a pipeline there are none without samples.
+  std::int64_t pieces(const Layout& layout) const;
 };
 
 }  // namespace lockstep::train

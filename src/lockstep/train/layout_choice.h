@@ -25,9 +25,10 @@ using CostsBySplit = std::function<const parallel::ModelCosts&(int tensor)>;
 
 struct LayoutLimits {
   int ranks = 1;
-  int ranks_of_host = 1;          // ranks of the tensor axis stay on one host
-  std::int64_t memory_bytes = 0;  // of a rank; 0: any
-  Layout given = {};              // what is not chosen: schedule, chunks, micro-batches, units
+  int ranks_of_host = 1;               // ranks of the tensor axis stay on one host
+  std::int64_t memory_bytes = 0;       // of a rank; 0: any
+  Layout given = {};                   // what is not chosen: schedule, chunks, micro-batches, units
+  std::vector<std::size_t> cuts = {};  // the first links of the stages; empty: balanced
   /// What somebody has fixed.
   std::optional<int> data = {}, tensor = {}, pipe = {}, zero = {};
   std::optional<std::int64_t> recompute_every = {};
@@ -50,8 +51,8 @@ struct LayoutOutlook {
   double moved_bytes() const noexcept { return data_bytes + tensor_bytes + pipe_bytes; }
 };
 LayoutOutlook outlook(const parallel::ModelCosts& costs, const Layout& layout, const RunFacts& facts);
-/// Whether the first is the better one, memory aside.
-bool better(const LayoutOutlook& one, const LayoutOutlook& other);
+/// An order for lists, memory aside: by the time that is lost, in steps of a percent, then by what moves.
+bool comes_before(const LayoutOutlook& one, const LayoutOutlook& other);
 
 struct LayoutChoice {
   LayoutOutlook chosen;

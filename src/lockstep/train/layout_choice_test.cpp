@@ -59,7 +59,7 @@ TEST(LayoutChoice, SaysLayerByLayerWhatWouldMove) {
       "layer link0 to link1, each: 3.91 KiB of gradients by data 2, 32 KiB of activations by tensor 2",
       "layer link2: 0 B of gradients by data 2, 32 KiB of activations by tensor 2",
       "layer link3: 4 MiB of gradients by data 2, 32 KiB of activations by tensor 2"};
-  EXPECT_EQ(volumes_by_layer(whole, split, 2, 4, 2), expected);
+  EXPECT_EQ(volumes_by_layer(whole, split, 2, 8, 2), expected);
 }
 
 TEST(LayoutChoice, LargeWeightsOfFewSamplesGoToTensor) {
@@ -122,6 +122,78 @@ TEST(LayoutChoice, KeepsToWhatIsFixed) {
   limits.why_not_cut = "exact = true";
   const auto message = test::message_of([&] { (void)choose(model, limits, 64); }, Fault::Usage);
   EXPECT_NE(message.find("finds no layout of 4 ranks"), std::string::npos) << message;
+}
+
+TEST(LayoutChoice, CountsPiecesAsTheyAre) {
+  // 12 samples of a rank in 8 micro-batches: four of two samples, and four of one.
+  const auto costs = made_up({.output = 1e6, .summed = 2e6}, 2);
+  const Layout uneven{.data = 2, .tensor = 2, .micro_batches = 8}, even{.data = 2, .tensor = 2, .micro_batches = 12};
+  const auto found = outlook(costs, uneven, facts_with(24));
+  EXPECT_DOUBLE_EQ(found.slowdown, 1);
+  EXPECT_DOUBLE_EQ(found.tensor_bytes, outlook(costs, even, facts_with(24)).tensor_bytes);
+  // Of a rank with fewer samples than micro-batches each sample is one.
+  const Layout many{.data = 2, .micro_batches = 8, .zero = 3}, few{.data = 2, .micro_batches = 2, .zero = 3};
+  const auto of_many = outlook(costs, many, facts_with(4)), of_few = outlook(costs, few, facts_with(4));
+  EXPECT_DOUBLE_EQ(of_many.slowdown, of_few.slowdown);
+  EXPECT_DOUBLE_EQ(of_many.data_bytes, of_few.data_bytes);
+  // Stages wait for the largest micro-batch, 16 samples where there are 12.
+  const Layout stages{.data = 2, .pipe = 2, .micro_batches = 8};
+  EXPECT_NEAR(outlook(costs, stages, facts_with(24)).slowdown,
+              outlook(costs, stages, facts_with(32)).slowdown * 16 / 12, 1e-9);
+}
+
+TEST(LayoutChoice, IsAnOrder) {
+  // Of neighbours that are less than a percent apart the one that moves least would be the first, and so round.
+  std::vector<LayoutOutlook> all(40);
+  for (std::size_t number = 0; number < all.size(); ++number) {
+    all[number].slowdown = 1 + 0.006 * static_cast<double>(number % 4);
+    all[number].data_bytes = static_cast<double>(100 - number % 4);
+    all[number].layout.data = static_cast<int>(number / 4) + 1;
+  }
+  for (const auto& one : all) {
+    EXPECT_FALSE(comes_before(one, one));
+    for (const auto& other : all) {
+      EXPECT_EQ(comes_before(one, other) || comes_before(other, one), &one != &other);
+      for (const auto& third : all) {
+        const bool follows = comes_before(one, other) && comes_before(other, third);
+        EXPECT_TRUE(!follows || comes_before(one, third));
+      }
+    }
+  }
+}
+
+TEST(LayoutChoice, NeedsNoModelThatIsWhole) {
+  const MadeUp model{.weights = 64 * kMiB, .kept = 8e4, .peak = 9e4, .output = 1e4, .summed = 2e4};
+  const auto split = made_up(model, 2);
+  const auto costs = [&](int tensor) -> const parallel::ModelCosts& {
+    if (tensor != 2) fail(Fault::Usage, "there is no room to measure it");
+    return split;
+  };
+  const auto choice = choose_layout(costs, {.ranks = 2, .ranks_of_host = 2}, facts_with(4));
+  EXPECT_EQ(choice.chosen.layout.text(), "data 1, tensor 2");
+  EXPECT_TRUE(any_says(choice, "cannot be: tensor 1: there is no room to measure it"));
+}
+
+TEST(LayoutChoice, CutsAsIsGiven) {
+  const MadeUp model{.weights = kMiB, .kept = 8e6, .peak = 9e6, .output = 1e6, .summed = 2e6};
+  const LayoutLimits limits{.ranks = 4, .ranks_of_host = 4, .cuts = {0, 1}, .pipe = 2};
+  const auto choice = choose(model, limits, 64);
+  EXPECT_EQ(choice.chosen.layout.pipe, 2);
+  EXPECT_EQ(choice.chosen.layout.cuts, (std::vector<std::size_t>{0, 1, 4}));
+  const LayoutLimits others{.ranks = 4, .ranks_of_host = 4, .cuts = {0, 1}, .pipe = 4};
+  EXPECT_NE(test::message_of([&] { (void)choose(model, others, 64); }, Fault::Usage)
+                .find("parallel.cuts = [0, 1] does not cut a model into 4 stages"),
+            std::string::npos);
+}
+
+TEST(LayoutChoice, SharesOutNoSparseGradients) {
+  auto costs = made_up({.weights = kMiB, .kept = 1e6, .peak = 1e6, .output = 1e6, .summed = 1e9});
+  costs.sparse = true;
+  const auto choice =
+      choose_layout([&](int) -> const parallel::ModelCosts& { return costs; },
+                    {.ranks = 2, .ranks_of_host = 1, .memory_bytes = 60 * kMiB, .pipe = 1}, facts_with(2));
+  EXPECT_FALSE(choice.fits);
+  EXPECT_EQ(choice.chosen.layout.zero, 0);
 }
 
 TEST(LayoutChoice, KeepsToWhatARunTakes) {

@@ -88,6 +88,25 @@ TEST(StageShares, AreBalancedByTime) {
   EXPECT_EQ(lines.at(1), "stage 1: link1 to link3, 50.0 % of the time");
 }
 
+TEST(StageShares, AreBalancedAsARunDoes) {
+  comm::testing::on_ranks({2}, [](comm::Communicator& world) {
+    Config recipe = Config::from_text(kGpt);
+    // By the sizes of matrices the head is as heavy as ten blocks.
+    for (const char* setting : {"parallel.pipe=2", "accumulate=2", "parallel.costs=parameters", "task.vocabulary=8000"})
+      recipe.set(setting);
+    const auto run = make_run(recipe, world);
+    Layout layout = run.layout;
+    layout.cuts = {};
+    EXPECT_EQ(cuts_of(run.probe->costs(), layout, run.facts), run.layout.cuts);
+  });
+  // What links take says nothing then.
+  auto costs = made_up({.links = 4});
+  costs.links[3].seconds = {0, 100};
+  auto facts = facts_with(2);
+  facts.measured = false;
+  EXPECT_EQ(cuts_of(costs, {.pipe = 2}, facts), (std::vector<std::size_t>{0, 2, 4}));
+}
+
 struct Case {
   std::string name;
   int ranks;

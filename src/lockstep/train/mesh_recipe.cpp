@@ -78,10 +78,6 @@ void check_of_use(const MeshRecipe& recipe, const std::string& key) {
   }
 }
 
-void check_automatic(const std::string& key, const std::string& text) {
-  if (text != "auto") fail(Fault::Usage, fmt::format("{} = \"{}\": it is a table, or \"auto\"", key, text));
-}
-
 }  // namespace
 
 MeshRecipe read_mesh(const Config& recipe, const std::string& key, int ranks) {
@@ -89,15 +85,21 @@ MeshRecipe read_mesh(const Config& recipe, const std::string& key, int ranks) {
   // The last runs fastest: tensor ranks talk most, and are neighbours on a host.
   const std::vector<std::string> usual{kPipeAxis, kDataAxis, kTensorAxis};
   if (recipe.holds_text(key)) {
-    check_automatic(key, recipe.get(key, ""));
-    result.automatic = true;
+    const std::string text = recipe.get(key, "");
+    if (text != "auto") fail(Fault::Usage, fmt::format("{} = \"{}\": it is a table, or \"auto\"", key, text));
+    result.automatic = result.is_text = true;
     for (const auto& name : usual) result.axes.push_back({name, name == kDataAxis ? 0 : 1});
     result.pipeline_schedule = "1f1b";
     result.unit_bytes = kUnitBytes;
     return result;
   }
   if (recipe.has(key + ".layout")) {
-    check_automatic(key + ".layout", recipe.get(key + ".layout", ""));
+    const std::string text = recipe.get(key + ".layout", "");
+    if (text != "auto") {
+      fail(Fault::Usage, fmt::format("{0}.layout = \"{1}\": it is \"auto\", or left out where keys such as {0}.{2} "
+                                     "say how ranks are laid out",
+                                     key, text, kTensorAxis));
+    }
     result.automatic = true;
   }
   for (const std::string name : {kPipeAxis, kTensorAxis, kDataAxis, "zero"}) {

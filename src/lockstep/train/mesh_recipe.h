@@ -27,6 +27,7 @@ struct MeshRecipe {
   std::shared_ptr<parallel::Mesh> mesh;       // nullptr: it is not made yet
   std::vector<parallel::MeshAxis> axes = {};  // of it; a size of 0 takes the ranks that are left
   bool automatic = false;                     // parallel = "auto": axes and sharing are chosen, but for what is fixed
+  bool is_text = false;                       // and there is no table that keys could be set in
   std::set<std::string> fixed = {};           // keys that stand beside it
   std::string pipeline_schedule;
   int pipeline_chunks = 1;

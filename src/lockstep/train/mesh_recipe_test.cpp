@@ -27,6 +27,15 @@ TEST(MeshRecipe, RefusesNumbersThatDoNotFit) {
   EXPECT_EQ(refused({"tensor=4294967297"}), "parallel.tensor = 4294967297: it is from 1 to 1048576, or \"rest\"");
 }
 
+TEST(MeshRecipe, RefusesALayoutThatThereIsNot) {
+  EXPECT_EQ(refused({"layout='best'"}),
+            "parallel.layout = \"best\": it is \"auto\", or left out where keys such as parallel.tensor say how ranks "
+            "are laid out");
+  EXPECT_EQ(
+      test::message_of([] { (void)read_mesh(Config::from_text("parallel = 'best'"), "parallel", 4); }, Fault::Usage),
+      "parallel = \"best\": it is a table, or \"auto\"");
+}
+
 TEST(MeshRecipe, RefusesWhatHasNoUse) {
   EXPECT_NE(refused({"zero_ranks=2"}).find("set parallel.zero to 1, 2 or 3"), std::string::npos);
   EXPECT_NE(refused({"zero_ranks='host'"}).find("zero_ranks = \"host\" says how many ranks"), std::string::npos);

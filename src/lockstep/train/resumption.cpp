@@ -1,5 +1,7 @@
 #include "lockstep/train/resumption.h"
 
+#include <vector>
+
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
@@ -10,6 +12,20 @@
 #include "lockstep/train/data_facts.h"
 
 namespace lockstep::train {
+namespace {
+
+/// A run keeps the last of its own steps, and those of another would be in its way.
+void check_unused(const std::string& folder, comm::Communicator& group) {
+  std::vector<std::int64_t> steps;
+  if (group.rank() == 0) steps = CheckpointFolder(folder).steps();
+  const std::string last = group.broadcast_bytes(steps.empty() ? "" : std::to_string(steps.back()), 0);
+  if (last.empty()) return;
+  fail(Fault::Usage, fmt::format("{} holds checkpoints up to step {}: set checkpoints.resume = true to go on, or name "
+                                 "another folder",
+                                 folder, last));
+}
+
+}  // namespace
 
 data::Position Resumed::position() const {
   if (!any()) return {};
@@ -18,7 +34,11 @@ data::Position Resumed::position() const {
 
 Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, const comm::Communicator& replicas,
                torch::nn::Module& model, const nlohmann::json& data, bool shared_out) {
-  if (!settings.resume || settings.folder.empty()) return {};
+  if (settings.folder.empty()) return {};
+  if (!settings.resume) {
+    check_unused(settings.folder, group);
+    return {};
+  }
   const CheckpointFolder folder(settings.folder);
   Resumed result;
   if (group.rank() == 0) {

@@ -32,7 +32,7 @@ struct Resumed {
 
 /// Gives `model` its weights and buffers, on the first rank of `replicas`, whose ranks have the same of it; where they
 /// share weights out, only what is not trained, and all may read the rest. Fault::Usage if `data`, of data_facts(), is
-/// not that of the checkpoint. A collective of `group`.
+/// not that of the checkpoint, or the folder of a run that begins holds one already. A collective of `group`.
 Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, const comm::Communicator& replicas,
                torch::nn::Module& model, const nlohmann::json& data, bool shared_out);
 

@@ -1,9 +1,22 @@
 #include "lockstep/train/run_outline.h"
 
+#include <fmt/format.h>
+
 #include "lockstep/core/error.h"
 #include "lockstep/train/trainer_check.h"
 
 namespace lockstep::train {
+namespace {
+
+int stages_of(const std::vector<std::size_t>& cuts, int chunks) {
+  const auto pieces = static_cast<int>(cuts.size());
+  if (pieces % chunks == 0) return pieces / chunks;
+  fail(Fault::Usage, fmt::format("parallel.cuts cuts a model into {} pieces, and parallel.chunks = {} does not divide "
+                                 "them: set one of them",
+                                 pieces, chunks));
+}
+
+}  // namespace
 
 RunFacts facts_of(const RunOutline& run) {
   const auto settings = std::make_shared<const TrainerSettings>(run.settings(1));
@@ -17,7 +30,8 @@ RunFacts facts_of(const RunOutline& run) {
                 laid_out.zero_ranks = layout.zero_ranks;
                 laid_out.offload = layout.offload;
                 return fuses(laid_out, sparse, layout.data < layout.ranks(), layout.data);
-              }};
+              },
+          .measured = run.mesh.measured};
 }
 
 TrainerSettings settings_of(const RunOutline& run, const Layout& layout) {
@@ -67,6 +81,9 @@ LayoutLimits limits_of(const RunOutline& run, const std::vector<int>& hosts, std
   for (const auto& [name, size] : run.mesh.axes) {
     fixed(name.c_str(), name == kDataAxis ? limits.data : name == kTensorAxis ? limits.tensor : limits.pipe, size);
   }
+  limits.cuts = run.mesh.cuts;
+  if (run.mesh.automatic && !limits.cuts.empty() && !limits.pipe)
+    limits.pipe = stages_of(limits.cuts, limits.given.chunks);
   if (run.mesh.fixed.contains("zero")) limits.zero = run.mesh.zero;
   if (run.mesh.zero_within_host)
     limits.zero_ranks = [&run, hosts](const Layout& layout) { return data_ranks_of_host(run.mesh, layout, hosts); };

@@ -60,6 +60,13 @@ std::int64_t copy_runs(const data::Safetensors& file, const std::string& name, c
   return copied;
 }
 
+bool is_same(const ParameterPart& one, const ParameterPart& other) {
+  if (one.whole() != other.whole() || one.windows() != other.windows()) return false;
+  const auto &mine = one.cut(), &its = other.cut();
+  if (mine.count == 1 && its.count == 1) return true;  // whichever dim is not cut
+  return mine.dim == its.dim && mine.bands == its.bands && mine.index == its.index && mine.count == its.count;
+}
+
 }  // namespace
 
 ParameterPart part_of(const TensorParts& parts, const std::string& name, const at::Tensor& tensor) {
@@ -106,6 +113,9 @@ void SavedTensors::add(const std::string& path, const nlohmann::json& parts) {
     }
     auto& pieces = pieces_[name];
     if (pieces.empty()) names_.push_back(name);
+    // Elements that came twice would count for others that are missing.
+    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece& other) { return is_same(other.part, part); }))
+      continue;
     pieces.push_back({file, std::move(part)});
   }
 }

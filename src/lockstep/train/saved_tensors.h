@@ -28,7 +28,7 @@ nlohmann::json noted_parts(const data::NamedTensors& tensors, const TensorParts&
 
 class SavedTensors {
  public:
-  /// A file of safetensors, and what noted_parts() said of it.
+  /// A file of safetensors, and what noted_parts() said of it. Of a part that several files hold the first is read.
   void add(const std::string& path, const nlohmann::json& parts);
 
   bool empty() const noexcept { return pieces_.empty(); }

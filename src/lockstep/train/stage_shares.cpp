@@ -18,10 +18,22 @@ std::vector<double> seconds_of(const ModelCosts& costs, std::int64_t samples) {
   return seconds;
 }
 
+std::vector<double> weighed_links(const ModelCosts& costs, std::int64_t samples, bool measured) {
+  if (measured) return seconds_of(costs, samples);
+  std::vector<double> sizes(costs.chain.size(), 1);
+  for (const auto& [name, tensor] : costs.parameters) {
+    for (std::size_t link = 1; link < sizes.size() && tensor.dim() > 1; ++link) {
+      if (parallel::uses(costs.chain[link], name)) sizes[link] += static_cast<double>(tensor.numel());
+    }
+  }
+  return sizes;
+}
+
 std::vector<std::size_t> cuts_of(const ModelCosts& costs, const Layout& layout, const RunFacts& facts) {
   if (!layout.cuts.empty()) return layout.cuts;
   if (layout.pipe == 1) return {0, costs.links.size()};
-  return parallel::balanced_cuts(seconds_of(costs, facts.samples_at_once(layout)), layout.pipe * layout.chunks);
+  return parallel::balanced_cuts(weighed_links(costs, facts.samples_at_once(layout), facts.measured),
+                                 layout.pipe * layout.chunks);
 }
 
 std::vector<double> shares_of_stages(const std::vector<double>& costs, const std::vector<std::size_t>& cuts,

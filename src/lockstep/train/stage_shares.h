@@ -15,8 +15,11 @@ namespace lockstep::train {
 
 /// Seconds of each link with so many samples; the loss is the last link's.
 std::vector<double> seconds_of(const parallel::ModelCosts& costs, std::int64_t samples);
-/// layout.cuts, or cuts that balance the time that links take with the samples of a micro-batch. Fault::Usage if there
-/// are more stages than links.
+/// What stages are balanced by: the seconds of so many samples, or, unless these are measured, the sizes of matrices as
+/// parallel::costs_by_parameters() has them of the model itself.
+std::vector<double> weighed_links(const parallel::ModelCosts& costs, std::int64_t samples, bool measured);
+/// layout.cuts, or cuts that balance what links cost with the samples of a micro-batch. Fault::Usage if there are more
+/// stages than links.
 std::vector<std::size_t> cuts_of(const parallel::ModelCosts& costs, const Layout& layout, const RunFacts& facts);
 /// What each rank of the pipe axis has of all costs; they add up to 1.
 std::vector<double> shares_of_stages(const std::vector<double>& costs, const std::vector<std::size_t>& cuts,

@@ -88,13 +88,13 @@ class Run {
         data_(data),
         shards_(shards_of(group_, settings)),
         fused_(fuses(settings, task.model(), group_)),
+        shared_out_(shares_out(settings, fused_, task.model())),
         order_(order_of(data, settings.seed)),
         samples_(order_->length()),
         device_(device_of(settings.device, world_)),
         data_facts_(data_facts(data, settings.seed)),
         resumed_(resume(settings.checkpoints, world_, group_,
-                        prepared(task.model(), settings.precision, device_, shares_out(settings, fused_)), data_facts_,
-                        shares_out(settings, fused_))),
+                        prepared(task.model(), settings.precision, device_, shared_out_), data_facts_, shared_out_)),
         length_(length_of(settings, samples_, resumed_)),
         schedule_lead_(schedule_lead(settings, samples_, resumed_)),
         schedule_(schedule_of(settings, {length_.steps + schedule_lead_, length_.steps_of_epoch})),
@@ -548,6 +548,7 @@ class Run {
   std::optional<OneThread> one_thread_;  // of exact mode
   Shards shards_;
   bool fused_;  // see TrainerSettings::fuse_step
+  bool shared_out_;
   std::shared_ptr<const data::Order> order_;
   std::int64_t samples_;  // of an epoch
   c10::Device device_;

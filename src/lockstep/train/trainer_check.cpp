@@ -105,11 +105,22 @@ std::string why_not_shared_out(const TrainerSettings& settings) {
   return what;
 }
 
-bool shares_out(const TrainerSettings& settings, bool fused) {
+bool shares_out(const TrainerSettings& settings, bool fused, const std::string& sparse) {
   if (settings.zero == 0 || fused) return false;
   const std::string what = why_not_shared_out(settings);
-  if (what.empty()) return true;
-  fail(Fault::Usage, fmt::format("parallel.zero = {} does not go with {}: leave out one of them", settings.zero, what));
+  if (!what.empty()) {
+    fail(Fault::Usage,
+         fmt::format("parallel.zero = {} does not go with {}: leave out one of them", settings.zero, what));
+  }
+  if (sparse.empty()) return true;
+  fail(Fault::Usage, fmt::format("parallel.zero = {} sums whole gradients, and {} has sparse ones: set "
+                                 "model.sparse_embedding = false or parallel.zero = 0",
+                                 settings.zero, sparse));
+}
+
+bool shares_out(const TrainerSettings& settings, bool fused, const torch::nn::Module& model) {
+  const auto sparse = parallel::sparse_parameters_of(model);
+  return shares_out(settings, fused, sparse.empty() ? "" : fmt::format("'{}'", *sparse.begin()));
 }
 
 int ranks_of_copy(const TrainerSettings& settings, int data_ranks) {
@@ -190,12 +201,12 @@ void check(const TrainerSettings& settings, const Layout& layout, bool sparse) {
     (void)parallel::make_pipeline_schedule(layout.schedule, layout.pipe, static_cast<int>(layout.micro_batches),
                                            layout.chunks);
   if (settings.exact) (void)comm::shards_of_rank(settings.shards, layout.data, 0);
-  if (shares_out(settings, fuses(settings, sparse, cut, layout.data))) (void)ranks_of_copy(settings, layout.data);
+  if (shares_out(settings, fuses(settings, sparse, cut, layout.data), sparse ? "the model" : ""))
+    (void)ranks_of_copy(settings, layout.data);
 }
 
 void check(const TrainerSettings& settings) {
   if (!settings.optimizer) fail(Fault::Usage, "no optimizer is set");
-  check_offload(settings);
   const auto& checkpoints = settings.checkpoints;
   const std::tuple<const char*, std::int64_t, std::int64_t> counts[] = {
       {"batch", settings.batch, 1},
@@ -205,6 +216,11 @@ void check(const TrainerSettings& settings) {
       {"steps", settings.steps, 0},
       {"check_every_steps", settings.check_every_steps, 0},
       {"local_steps", settings.local_steps, 0},
+      {"recompute", settings.recompute_every, 0},
+      {"parallel.zero", settings.zero, 0},
+      {"parallel.zero_ranks", settings.zero_ranks, 0},
+      {"parallel.unit_bytes", settings.unit_bytes, 0},
+      {"parallel.chunks", settings.pipeline_chunks, 1},
       {"checkpoints.every_steps", checkpoints.every_steps, 0},
       {"checkpoints.keep_last", checkpoints.keep_last, 1},
       {"checkpoints.keep_best", checkpoints.keep_best, 0},
@@ -212,6 +228,8 @@ void check(const TrainerSettings& settings) {
   for (const auto& [key, value, least] : counts) {
     if (value < least) fail(Fault::Usage, fmt::format("{} = {}: it is from {} on", key, value, least));
   }
+  if (settings.zero > 3) fail(Fault::Usage, fmt::format("parallel.zero = {}: it is from 0 to 3", settings.zero));
+  check_offload(settings);
   // What is foretold of so many samples is still a number of bytes.
   constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
   if (settings.batch > kMostSamples)

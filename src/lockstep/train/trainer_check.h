@@ -42,8 +42,11 @@ bool fuses(const TrainerSettings& settings, const torch::nn::Module& model, cons
 bool fuses(const TrainerSettings& settings, bool sparse, bool cut, int data_ranks);
 
 /// Whether ranks of the data axis have different weights, gradients or states of the optimiser. Fault::Usage if
-/// something else that is asked for does not go with it.
-bool shares_out(const TrainerSettings& settings, bool fused);
+/// something else that is asked for does not go with it; `sparse` names what has gradients that come as rows, "":
+/// nothing does.
+bool shares_out(const TrainerSettings& settings, bool fused, const std::string& sparse);
+/// The same of this model.
+bool shares_out(const TrainerSettings& settings, bool fused, const torch::nn::Module& model);
 /// What does not go with it; "": nothing.
 std::string why_not_shared_out(const TrainerSettings& settings);
 /// How many ranks of the data axis have one copy together. Fault::Usage if copies would be uneven.

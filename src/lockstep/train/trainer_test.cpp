@@ -33,6 +33,7 @@
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/testing.h"
+#include "lockstep/train/trainer_check.h"
 
 namespace lockstep::train {
 namespace {
@@ -122,6 +123,33 @@ TEST_P(SparseEmbedding, IsRefusedByExactModeAndByMomentum) {
   EXPECT_NE(refusal(2, settings(true, {"exact=true"}), kTokens).find("set exact = false"), std::string::npos);
   EXPECT_NE(refusal(2, settings(true, {"optimizer.momentum=0.9"}), kTokens).find("without momentum"),
             std::string::npos);
+}
+
+TEST_P(SparseEmbedding, IsNotSharedOut) {
+  for (const char* level : {"1", "3"}) {
+    const std::string zero = std::string("parallel.zero=") + level;
+    const std::string message = refusal(2, settings(true, {zero}), kTokens);
+    EXPECT_NE(message.find(std::string("parallel.zero = ") + level + " sums whole gradients, and '"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("has sparse ones: set model.sparse_embedding = false or parallel.zero = 0"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(TrainerSettings, OfAProgramAreCheckedToo) {
+  const auto refused = [](const std::function<void(TrainerSettings&)>& change) {
+    TrainerSettings settings;
+    settings.optimizer = parallel::make_optimizer("sgd", Config(), "optimizer");
+    change(settings);
+    return testing::message_of([&] { check(settings); }, Fault::Usage);
+  };
+  EXPECT_EQ(refused([](auto& settings) { settings.zero = 4; }), "parallel.zero = 4: it is from 0 to 3");
+  EXPECT_EQ(refused([](auto& settings) { settings.zero = -1; }), "parallel.zero = -1: it is from 0 on");
+  EXPECT_EQ(refused([](auto& settings) { settings.zero_ranks = -2; }), "parallel.zero_ranks = -2: it is from 0 on");
+  EXPECT_EQ(refused([](auto& settings) { settings.unit_bytes = -1; }), "parallel.unit_bytes = -1: it is from 0 on");
+  EXPECT_EQ(refused([](auto& settings) { settings.recompute_every = -1; }), "recompute = -1: it is from 0 on");
+  EXPECT_EQ(refused([](auto& settings) { settings.pipeline_chunks = 0; }), "parallel.chunks = 0: it is from 1 on");
 }
 
 struct NormedNet : torch::nn::Module {
