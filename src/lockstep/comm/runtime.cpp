@@ -18,6 +18,7 @@
 #include "lockstep/core/cpu.h"
 #include "lockstep/core/file.h"
 #include "lockstep/core/log.h"
+#include "lockstep/core/math_kernels.h"
 #include "lockstep/core/text.h"
 #include "lockstep/profile/span.h"
 #include "lockstep/profile/trace.h"
@@ -86,6 +87,7 @@ Runtime::Runtime(int, char**) : exceptions_at_start_(std::uncaught_exceptions())
   // Tensors in huge pages, where the kernel has them: what a step allocates is mapped anew in every step, and by
   // small pages that takes a tenth of it. torch looks at this once.
   setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0);
+  choose_math_kernels();
   world_ = std::make_unique<World>(make_world(detect_world(), options_from_environment()));
   set_log_rank(world_->rank, world_->size);
   profile::name_process("rank " + std::to_string(world_->rank), world_->rank);

@@ -10,10 +10,12 @@
 #include "lockstep/comm/host_group.h"
 #include "lockstep/comm/segment.h"
 #include "lockstep/comm/watchdog.h"
+#include "lockstep/core/math_kernels.h"
 
 namespace lockstep::comm {
 
 void run_as_threads(const std::vector<ThreadPlace>& places, const std::function<void(int rank)>& body) {
+  choose_math_kernels();
   std::mutex mutex;
   std::exception_ptr first;
   const auto run = [&](int rank) {
