@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "misbehaving.h"
@@ -168,7 +169,7 @@ TEST_F(Hosts, RankThatIsStuckAndAloneOnItsHost) {
 }
 
 TEST_F(Hosts, RanksOfDifferentVersions) {
-  const std::string other = std::string("LD_LIBRARY_PATH=") + LOCKSTEP_OTHER_VERSION;
+  const std::string other = fmt::format("LD_LIBRARY_PATH={}", LOCKSTEP_OTHER_VERSION);
   Misbehaving misbehaving({LOCKSTEP_HOSTS, "mpirun", "--bind-to", "none", "--map-by", "ppr:1:node", "-n", "2",
                            LOCKSTEP_MISBEHAVE, "loop", ":", "-n", "1", "env", other, LOCKSTEP_MISBEHAVE, "loop"});
   EXPECT_EQ(misbehaving.expect_nothing_left(), 2) << misbehaving.words();
