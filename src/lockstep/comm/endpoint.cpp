@@ -165,8 +165,8 @@ void Endpoint::pause(std::span<Operation* const> operations, int& rounds, std::u
         return true;
       }
     };
-    if (segment_->aborted() || std::any_of(operations.begin(), operations.end(), ready)) return;
-    sleep.wait(rounds < yields_ + 2 ? kExamineAfter : kExamineEvery);
+    sleep.wait([&] { return segment_->aborted() || std::any_of(operations.begin(), operations.end(), ready); },
+               rounds < yields_ + 2 ? kExamineAfter : kExamineEvery);
   }
 }
 

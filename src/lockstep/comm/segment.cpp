@@ -1,7 +1,6 @@
 #include "lockstep/comm/segment.h"
 
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -61,8 +60,6 @@ void check_ranks(int ranks) {
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) noexcept {
   return syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout, nullptr, 0);
 }
-
-int membarrier(int command) noexcept { return static_cast<int>(syscall(SYS_membarrier, command, 0, 0)); }
 
 }  // namespace
 
@@ -155,7 +152,6 @@ Segment::Segment(std::byte* base, std::size_t bytes, int ranks, bool threads)
   status_ = reinterpret_cast<StatusPage*>(base + layout.status_at);
   doorbells_ = reinterpret_cast<Doorbell*>(base + layout.doorbell_at);
   world_channel_ = base + layout.channel_at;
-  if (membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0) header().fence_before_notify = 1;
 }
 
 Segment::~Segment() { munmap(base_, bytes_); }
@@ -207,7 +203,6 @@ Sleep::Sleep(const Segment& segment, int rank, std::uint32_t rings_seen) noexcep
   Doorbell& bell = segment.doorbell(rank);
   bell.sleeping.fetch_add(1, std::memory_order_seq_cst);
   segment.header().sleepers.fetch_add(1, std::memory_order_seq_cst);
-  if (segment.header().fence_before_notify.load() == 0) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
 Sleep::~Sleep() {

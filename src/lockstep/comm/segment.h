@@ -8,6 +8,7 @@
 // start.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -100,8 +101,7 @@ struct SegmentHeader {
   char calibration[512];  // JSON, the same table for all ranks
   AbortRecord abort;
   alignas(kLine) std::atomic<std::uint32_t> sleepers;
-  std::atomic<std::uint32_t> fence_before_notify;  // a rank's kernel has no membarrier
-  std::atomic<std::uint32_t> ranks_say_cause;      // no launcher does: whoever sets the first cause says it
+  std::atomic<std::uint32_t> ranks_say_cause;  // no launcher does: whoever sets the first cause says it
 };
 
 class Segment {
@@ -138,14 +138,10 @@ class Segment {
   [[noreturn]] void throw_abort() const;
 
   /// Wakes the ranks that sleep; call after making visible what they may wait for.
-  /// The store before and the load here must keep their order, but a fence would wait
-  /// for every cache line just sent. So whoever goes to sleep pays instead: it has the
-  /// kernel run a fence on every core (membarrier).
+  /// The load here may overtake the store before it, but a fence would wait for every
+  /// cache line just sent. So whoever goes to sleep pays instead, see Sleep.
   void notify() const noexcept {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (header().fence_before_notify.load(std::memory_order_relaxed) != 0) {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-    }
     if (header().sleepers.load(std::memory_order_relaxed) != 0) ring_sleepers();
   }
   /// Sleeps until someone rings `rank` or `timeout_ns` has passed; returns at once
@@ -171,9 +167,9 @@ class Segment {
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-/// Announces that a rank is about to sleep. The sleeper then looks once more at
-/// what it waits for and calls Segment::sleep; a writer that missed the
-/// announcement wrote before that look.
+/// Announces that a rank is about to sleep. Whoever writes later than that rings. A writer
+/// that looked just before the announcement has its data in its store buffer still: it
+/// arrives within microseconds, so the sleeper looks again after kStoresArrive_ns.
 class Sleep {
  public:
   /// `rings_seen`: Segment::rings() when the caller last looked at what it waits for.
@@ -181,9 +177,20 @@ class Sleep {
   ~Sleep();
   Sleep(const Sleep&) = delete;
   Sleep& operator=(const Sleep&) = delete;
-  void wait(std::int64_t timeout_ns) const noexcept { segment_.sleep(rank_, rings_, timeout_ns); }
+
+  /// Returns once `ready()` holds, someone has rung, or about `timeout_ns` has passed; also
+  /// for no reason, as sleeps do.
+  template <class Ready>
+  void wait(const Ready& ready, std::int64_t timeout_ns) const {
+    if (ready()) return;
+    const std::int64_t first = std::min(timeout_ns, kStoresArrive_ns);
+    segment_.sleep(rank_, rings_, first);
+    if (timeout_ns > first && !ready()) segment_.sleep(rank_, rings_, timeout_ns - first);
+  }
 
  private:
+  static constexpr std::int64_t kStoresArrive_ns = 50'000;
+
   const Segment& segment_;
   int rank_;
   std::uint32_t rings_;
