@@ -8,10 +8,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "bench/peak_pss.h"
 #include "lockstep/core/config.h"
 #include "lockstep/core/error.h"
 #include "lockstep/core/memory_of_process.h"
+#include "lockstep/core/peak_memory.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/trainer.h"
 
@@ -48,7 +48,7 @@ class StepClock final : public train::Observer {
   /// Of all steps, what this rank waited for others.
   double exposed() const { return report_.waited_for_ranks_s / report_.steps_s; }
   /// Since the end of the last timed step.
-  std::int64_t peak_pss_bytes() const { return peak_ ? peak_->bytes() : 0; }
+  std::int64_t peak_pss_bytes() const { return peak_ ? peak_->proportional() : 0; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -58,7 +58,7 @@ class StepClock final : public train::Observer {
   std::vector<Clock::time_point> ends_;
   std::vector<double> losses_;
   train::StepReport report_;
-  std::optional<PeakPss> peak_;
+  std::optional<PeakMemory> peak_;
 };
 
 template <class Number>

@@ -62,15 +62,17 @@ MemoryMeter::Measured MemoryMeter::begin_step(std::int64_t step) {
   if (step_ == 0) at_begin_ = anonymous_bytes();
   // In the first step there come buffers, too, that stay; it counts if no other follows.
   if (step_ < kMeasuredStep) meter_.emplace();
+  if (step_ == kMeasuredStep && before_ != 0) seen_.emplace();
   return Measured(*this);
 }
 
 void MemoryMeter::after_backward() {
   if (meter_) activations_ = meter_->peak_bytes();
   meter_.reset();
-  if (step_ != kMeasuredStep || before_ == 0) return;
-  measured_ = proportional_set_size() - before_;
-  grown_by_ = anonymous_bytes() - at_begin_;
+  if (!seen_) return;
+  measured_ = seen_->proportional() - before_;
+  grown_by_ = seen_->anonymous() - at_begin_;
+  seen_.reset();
 }
 
 MemoryReport MemoryMeter::report(const parallel::GradientEngine& engine, const parallel::BucketOptimizer& optimizer,

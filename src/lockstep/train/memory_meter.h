@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/core/peak_memory.h"
 #include "lockstep/parallel/allocation_meter.h"
 #include "lockstep/parallel/bucket_optimizer.h"
 #include "lockstep/parallel/gradient_engine.h"
@@ -26,7 +27,7 @@ namespace lockstep::train {
 struct MemoryReport {
   parallel::MemoryUse use;
   std::int64_t kept = 0;      // by libraries and the allocator beside it; 0: not known
-  std::int64_t measured = 0;  // proportional set size in the third step, less that of before; 0: not known
+  std::int64_t measured = 0;  // most proportional set size in the third step, less that of before; 0: not known
   std::optional<parallel::MemoryUse> predicted = {};  // what a forecast has said
 
   bool known() const noexcept { return use.state() > 0; }
@@ -47,7 +48,10 @@ class MemoryMeter {
   class Measured {
    public:
     explicit Measured(MemoryMeter& meter) : meter_(meter) {}
-    ~Measured() { meter_.meter_.reset(); }
+    ~Measured() {
+      meter_.meter_.reset();
+      meter_.seen_.reset();
+    }
     Measured(const Measured&) = delete;
     Measured& operator=(const Measured&) = delete;
 
@@ -59,7 +63,7 @@ class MemoryMeter {
   void note_messages(std::int64_t bytes) { messages_ = std::max(messages_, bytes); }
   /// Of copies for a checkpoint, while it is written.
   void note_staged(std::int64_t bytes) { staged_ = std::max(staged_, bytes); }
-  /// After backward, while all that a step needs is there.
+  /// Forward and backward are over: the step has had its most.
   void after_backward();
   /// A collective.
   MemoryReport report(const parallel::GradientEngine& engine, const parallel::BucketOptimizer& optimizer,
@@ -68,7 +72,8 @@ class MemoryMeter {
  private:
   std::int64_t before_;
   std::int64_t step_ = 0;                           // of this process, from 0 on
-  std::optional<parallel::AllocationMeter> meter_;  // of a step that is measured
+  std::optional<parallel::AllocationMeter> meter_;  // of tensors, in the first steps
+  std::optional<PeakMemory> seen_;                  // of the process, in the step after them
   std::int64_t activations_ = 0, messages_ = 0, staged_ = 0, measured_ = 0;
   std::int64_t at_begin_ = 0, grown_by_ = 0;  // the memory of this process alone, since the first step
 };
