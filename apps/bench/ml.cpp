@@ -41,7 +41,7 @@ constexpr const char kRanks[] = "ranks";
 constexpr const char kTitle[] = "time of a fit";
 
 struct Options {
-  std::vector<std::string> cases = ml_case_names();
+  std::vector<std::string> cases = ml_cases_with_peers();
   std::int64_t rows = 0;  // 0: as many as the case says
   bool weak = false;
   std::vector<int> threads = {1, 2};
@@ -242,6 +242,15 @@ void run(Options options) {
   fmt::print("{}\n{}", kTitle, full_table(report));
 }
 
+std::string without_peers() {
+  const auto usual = ml_cases_with_peers();
+  std::vector<std::string> others;
+  for (const auto& name : ml_case_names()) {
+    if (std::find(usual.begin(), usual.end(), name) == usual.end()) others.push_back(name);
+  }
+  return join(others, ", ");
+}
+
 }  // namespace
 
 void add_bench_ml(CLI::App& bench) {
@@ -249,7 +258,9 @@ void add_bench_ml(CLI::App& bench) {
   auto* command =
       bench.add_subcommand("ml", "Classical algorithms beside scikit-learn, scikit-learn-intelex and daal4py");
   command->footer(kExamples);
-  command->add_option("--cases", options->cases, "Which")->delimiter(',')->capture_default_str();
+  command->add_option("--cases", options->cases, "Which; besides " + without_peers())
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_option("--rows", options->rows, "Of each case, instead of its own number")
       ->check(CLI::Range(std::int64_t{100}, std::int64_t{1} << 40));
   command->add_flag("--weak", options->weak, "So many rows for each core, not in all");

@@ -45,6 +45,8 @@ struct MlCase {
 };
 
 const std::vector<std::string>& ml_case_names();
+/// Of these, those that peers have, too; the others say how far ours are from reading the rows.
+std::vector<std::string> ml_cases_with_peers();
 /// Fault::Usage if there is none of that name, proposing the nearest.
 const MlCase& ml_case(const std::string& name);
 
