@@ -99,7 +99,7 @@ void run(const Options& options, comm::Communicator& world) {
   ml::ElasticNet net(of_best);
   net.fit(*table);
   const double seconds = watch.seconds();
-  const double score = net.score(*table);
+  const double score = net.fitted_score();
   if (world.rank() != 0) return;
   write_output(options.ml.output, net.file(*table));
   if (options.ml.json) {

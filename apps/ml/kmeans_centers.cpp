@@ -35,6 +35,13 @@ at::Tensor of_model(const std::string& path, const ml::Table& table) {
   const ml::Preparation none;
   const auto& before = model.preparation;
   const auto& now = table.preparation() != nullptr ? *table.preparation() : none;
+  for (const auto& field : before.ordinal) {
+    const auto own = now.categories.find(field);
+    if (own == now.categories.end() || own->second != before.categories.at(field)) {
+      fail(Fault::Usage, fmt::format("{} was fitted where '{}' had other values, which --ordinal numbers in another way; "
+                                     "encode it by --onehot", path, field));
+    }
+  }
   if (before.scale == now.scale && before.shift == now.shift) return centers;
   // Those rows were scaled in another way: back to what they were, and on to what these are.
   if (!before.scale.empty()) {

@@ -81,7 +81,8 @@ void run(const Options& options, comm::Communicator& world) {
   ml::LinearRegression regression(of_best);
   regression.fit(*table);
   const double seconds = watch.seconds();
-  const double score = regression.score(*table);
+  const auto of_fit = regression.fitted_score();
+  const double score = of_fit ? *of_fit : regression.score(*table);
   if (world.rank() != 0) return;
   write_output(options.ml.output, regression.file(*table));
   if (options.ml.json) {

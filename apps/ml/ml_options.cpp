@@ -77,8 +77,13 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
                  const std::function<void(comm::Communicator& world)>& body) {
   const bool a_rank = comm::detect_world() != "self";
   if (a_rank || (options.launch.hosts.empty() && options.launch.ranks.value_or(1) == 1)) {
-    if (!a_rank && options.launch.threads) at::set_num_threads(*options.launch.threads);
+    if (options.launch.threads) at::set_num_threads(*options.launch.threads);
     end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
+      const int ranks = runtime.world().size();
+      if (options.launch.ranks.value_or(ranks) != ranks) {
+        fail(Fault::Usage, fmt::format("-n {} in a program that was started on {}: leave -n out, or start the program alone",
+                                       *options.launch.ranks, counted(ranks, "rank")));
+      }
       if (runtime.world().rank() == 0) {
         auto sources = options.also_read;
         sources.push_back(options.from.source);
@@ -105,13 +110,19 @@ void check_files(const std::vector<std::string>& files, const std::vector<std::s
     std::error_code ignored;
     if (fs::is_other(file, ignored)) continue;  // a device, a pipe
     for (const auto& source : sources) {
-      for (const auto& one : data::expand(data::source_named(source, {}).files)) {
+      for (const auto& one : data::files_of(source)) {
         if (fs::equivalent(file, one, ignored))
           fail(Fault::Usage, fmt::format("{} is the data itself, and would be lost: name another file", file));
       }
     }
     if (!seen.insert(fs::weakly_canonical(file, ignored).string()).second)
       fail(Fault::Usage, fmt::format("{} is named for two things: one would replace the other", file));
+  }
+}
+
+void refuse_given(const std::vector<CLI::Option*>& options, const std::string& choice) {
+  for (const auto* option : options) {
+    if (option->count() > 0) fail(Fault::Usage, fmt::format("{} is not of {}", option->get_name(), choice));
   }
 }
 

@@ -46,6 +46,9 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
 /// none.
 void check_files(const std::vector<std::string>& files, const std::vector<std::string>& sources);
 
+/// Fault::Usage if the user gave one of the `options`, which do nothing beside `choice`.
+void refuse_given(const std::vector<CLI::Option*>& options, const std::string& choice);
+
 /// Into the file that the user named, if any.
 void write_output(const std::string& path, const ml::ModelFile& model);
 

@@ -9,7 +9,6 @@
 
 #include "commands.h"
 #include "json_text.h"
-#include "lockstep/core/error.h"
 #include "lockstep/core/stopwatch.h"
 #include "lockstep/core/text.h"
 #include "lockstep/ml/algorithms/gaussian_nb.h"
@@ -125,11 +124,8 @@ void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
   command->callback([options, words, smoothing, alpha, no_fit_prior] {
     const bool gaussian_kind = options->kind == "gaussian";
-    for (const CLI::Option* of_other :
-         gaussian_kind ? std::vector<CLI::Option*>{alpha, no_fit_prior} : std::vector{smoothing}) {
-      if (of_other->count() > 0)
-        fail(Fault::Usage, fmt::format("{} is not of --kind {}", of_other->get_name(), options->kind));
-    }
+    refuse_given(gaussian_kind ? std::vector<CLI::Option*>{alpha, no_fit_prior} : std::vector{smoothing},
+                 "--kind " + options->kind);
     options->gaussian.priors = options->multinomial.class_prior = options->priors;
     const Kind<ml::GaussianNB, ml::GaussianNBOptions> gaussian{
         options->gaussian, "var_smoothing", &ml::GaussianNBOptions::var_smoothing, options->var_smoothings};

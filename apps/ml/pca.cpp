@@ -121,19 +121,22 @@ void add_pca(CLI::App& app, const std::vector<std::string>& words) {
                           "How many; below 1: as many as explain that share of the variance; by default all");
   command->add_flag("--whiten", pca.whiten, "Components of variance 1");
   command->add_option("--solver", pca.svd_solver, "covariance_eigh, full or randomized")->capture_default_str();
-  command->add_option("--iterated-power", pca.iterated_power, "Sweeps of randomized; by default 7 or 4")
-      ->check(whole_from(0));
-  command->add_option("--oversamples", pca.n_oversamples, "Vectors of randomized beside the components")
-      ->capture_default_str();
-  command->add_option("--seed", pca.random_state, "Of chance, in randomized")
-      ->check(whole_from(0))
-      ->capture_default_str();
+  const std::vector<CLI::Option*> of_randomized = {
+      command->add_option("--iterated-power", pca.iterated_power, "Sweeps of randomized; by default 7 or 4")
+          ->check(whole_from(0)),
+      command->add_option("--oversamples", pca.n_oversamples, "Vectors of randomized beside the components")
+          ->capture_default_str(),
+      command->add_option("--seed", pca.random_state, "Of chance, in randomized")
+          ->check(whole_from(0))
+          ->capture_default_str()};
   command->add_option("--plot", options->plot, "Draw the explained variance into this SVG file");
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
-  command->callback([options, words, components] {
+  command->callback([options, words, components, of_randomized] {
     if (components->count() > 0 && options->pca.n_components == 0)
       fail(Fault::Usage, "--components 0: it is a number from 1 on, or a share below 1; leave it out for all");
     (void)ml::PCA(options->pca);
+    const std::string& solver = options->pca.svd_solver;
+    if (solver == "full" || solver == "covariance_eigh") refuse_given(of_randomized, "--solver " + solver);
     options->ml.endings = {{options->ml.output, ".safetensors"}, {options->plot, ".svg"}};
     on_ml_ranks(options->ml, words, {options->ml.output, options->plot},
                 [&](comm::Communicator& world) { run(*options, world); });

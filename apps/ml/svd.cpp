@@ -96,18 +96,22 @@ void add_svd(CLI::App& app, const std::vector<std::string>& words) {
   auto* components = command->add_option("--components", svd.n_components, "How many of the largest")
                          ->check(whole_from(1))
                          ->capture_default_str();
-  command->add_option("--algorithm", svd.algorithm, "randomized or exact")->capture_default_str();
-  command->add_option("--n-iter", svd.n_iter, "Sweeps of randomized")->check(whole_from(0))->capture_default_str();
-  command->add_option("--oversamples", svd.n_oversamples, "Vectors of randomized beside the components")
-      ->check(whole_from(1))
-      ->capture_default_str();
-  command->add_option("--seed", svd.random_state, "Of chance, in randomized")
-      ->check(whole_from(0))
-      ->capture_default_str();
-  command->add_flag("--full", options->full, "All singular values and vectors")->excludes(components);
+  auto* algorithm = command->add_option("--algorithm", svd.algorithm, "randomized or exact")->capture_default_str();
+  const std::vector<CLI::Option*> of_randomized = {
+      command->add_option("--n-iter", svd.n_iter, "Sweeps of randomized")->check(whole_from(0))->capture_default_str(),
+      command->add_option("--oversamples", svd.n_oversamples, "Vectors of randomized beside the components")
+          ->check(whole_from(1))
+          ->capture_default_str(),
+      command->add_option("--seed", svd.random_state, "Of chance, in randomized")
+          ->check(whole_from(0))
+          ->capture_default_str()};
+  auto* full = command->add_flag("--full", options->full, "All singular values and vectors");
+  for (auto* option : {components, algorithm}) full->excludes(option);
+  for (auto* option : of_randomized) full->excludes(option);
   command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
-  command->callback([options, words] {
+  command->callback([options, words, of_randomized] {
     (void)ml::TruncatedSVD(options->svd);
+    if (options->svd.algorithm != "randomized") refuse_given(of_randomized, "--algorithm " + options->svd.algorithm);
     options->ml.endings = {{options->ml.output, ".safetensors"}};
     on_ml_ranks(options->ml, words, {options->ml.output}, [&](comm::Communicator& world) { run(*options, world); });
   });

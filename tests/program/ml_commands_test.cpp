@@ -509,9 +509,11 @@ TEST_F(MlCommands, DbscanDoesNotSayThatItReadsAnew) {
 TEST_F(MlCommands, DoNotReplaceWhatTheyRead) {
   folder_.write("rows.csv", "a,b\n1,2\n3,4\n5,6\n");
   folder_.write("centers.csv", "a,b\n1,2\n3,4\n");
+  for (const char* part : {"part-0.csv", "part-1.csv"}) folder_.write(part, "a,b\n1,2\n3,4\n5,6\n");
   folder_.write("picture.png", "no picture, but a file");
   const std::string centers = *this / "centers.csv", picture = *this / "picture.png";
   for (const auto& words : {std::vector<std::string>{"kmeans", *this / "rows.csv", "--centers", centers, "-o", centers},
+                            {"dbscan", *this / "part-{rank}.csv", "-n", "2", "-o", *this / "part-1.csv"},
                             {"kmeans", "--image", picture, "-k", "2", "-o", picture},
                             {"kmeans", "--image", picture, "-k", "2", "-o", *this / "new.png", "--palette", picture}}) {
     const auto refused = run(words);
@@ -882,6 +884,10 @@ TEST_F(MlCommands, SayWhatIsWrongOnce) {
       {{"svd", *this / "gap.csv", "--full", "-n", "2", "-o", model}, "row 1, 'b' is no finite", 1},
       {{"svd", *this / "gap.csv", "--components", "3", "-n", "2", "-o", model}, "at most 2 are there", 2},
       {{"svd", *this / "gap.csv", "--algorithm", "arpack"}, "it is one of randomized, exact", 2},
+      {{"svd", *this / "gap.csv", "--algorithm", "exact", "--seed", "1"}, "--seed is not of --algorithm exact", 2},
+      {{"svd", *this / "gap.csv", "--full", "--n-iter", "1"}, "--n-iter excludes --full", 2},
+      {{"pca", *this / "gap.csv", "--solver", "full", "--seed", "1"}, "--seed is not of --solver full", 2},
+      {{"linreg", *this / "gap.csv", "--target", "a", "--weights", "a"}, "by --target and by --weights", 2},
       {{"predict", *this / "gap.csv", *this / "gap.csv", "-o", labels}, "gap.csv", 1},
   };
   for (const auto& [words, message, code] : cases) {

@@ -135,6 +135,10 @@ std::vector<std::string> files_named(const std::string& source) {
                                  proposal(source, DatasetRegistry::instance().names())));
 }
 
+std::vector<std::string> files_of(const std::string& source) {
+  return expand(with_rank(source_named(source, {}).files, "*"));
+}
+
 DatasetPtr join_files(const std::vector<std::string>& paths, std::vector<Index> indices, const FilesOf& files_of) {
   const Schema common = common_schema(paths, indices);
   std::vector<DatasetPtr> parts;

@@ -44,5 +44,7 @@ DatasetPtr open_part(const std::string& source, comm::Communicator& group, const
 std::vector<std::string> expand(const std::string& source);
 /// The same of files that are there: else Fault::Usage.
 std::vector<std::string> files_named(const std::string& source);
+/// Those that all ranks together read of a source.
+std::vector<std::string> files_of(const std::string& source);
 
 }  // namespace lockstep::data

@@ -10,6 +10,11 @@ void check_fitted(bool fitted) {
   if (!fitted) fail(Fault::Usage, "the model is not fitted: call fit() first");
 }
 
+void check_can_go_on(bool knows_sums) {
+  if (knows_sums) return;
+  fail(Fault::Usage, "a model from a file has not the sums of its rows, which more rows are added to: call fit()");
+}
+
 std::int64_t fitted_columns(const at::Tensor& learned) {
   check_fitted(learned.defined());
   return learned.size(-1);
@@ -29,6 +34,10 @@ void check_columns(const Table& table, std::int64_t columns) {
 void check_targets(const Table& table, std::int64_t targets) {
   if (table.targets() == targets) return;
   fail(Fault::Usage, fmt::format("a table of {} targets for a model of {}", table.targets(), targets));
+}
+
+void check_weight_of_scored(double weight) {
+  if (!(weight > 0)) fail(Fault::Data, "the weights of all rows to be scored are 0");
 }
 
 }  // namespace lockstep::ml

@@ -36,7 +36,18 @@ void combine(Column& left, const Column& right) {
   left.least = std::min(left.least, right.least);
 }
 
-/// Whether all values are finite. About the first row, so that a large mean costs few digits.
+bool weighs_something(double weight) { return weight > 0; }
+
+/// Of each row 1, but 0 where it weighs nothing; null if all weigh something.
+const double* counts_of(const Block& block, std::vector<double>& memory) {
+  if (block.weights == nullptr || std::all_of(block.weights, block.weights + block.rows, weighs_something)) return nullptr;
+  memory.resize(static_cast<std::size_t>(block.rows));
+  std::transform(block.weights, block.weights + block.rows, memory.begin(), weighs_something);
+  return memory.data();
+}
+
+/// Whether all values of rows that weigh something are finite. About the first row, so that a large mean costs few
+/// digits.
 template <class T>
 bool take(const Block& rows, std::int64_t columns, const double* weights, std::vector<double>& memory, Column* result) {
   memory.resize(static_cast<std::size_t>(7 * columns));
@@ -48,9 +59,10 @@ bool take(const Block& rows, std::int64_t columns, const double* weights, std::v
     shift[column] = std::isfinite(value) ? value : 0;
   }
   moment_sums(rows.x<T>(), weights, rows.rows, columns, shift, sums);
+  const auto weigh = weights == nullptr ? rows.rows : std::count_if(weights, weights + rows.rows, weighs_something);
   bool finite = true;
   for (std::int64_t column = 0; column < columns; ++column) {
-    finite = finite && (weights != nullptr || sums.count[column] == static_cast<double>(rows.rows));
+    finite = finite && sums.count[column] == static_cast<double>(weigh);
     const double weight = sums.weight[column], sum = sums.sum[column];
     if (!(weight > 0)) continue;
     result[column] = {weight, sum + weight * shift[column], shift[column] + sum / weight,
@@ -91,7 +103,7 @@ ClassMoments class_moments(const Table& table, const std::vector<std::int32_t>& 
   const std::int64_t columns = table.columns(), size = (classes + 1) * columns * kWords;
   struct OfThread {
     SortedRows sorted;
-    std::vector<double> memory;
+    std::vector<double> memory, counts;
   };
   std::vector<OfThread> of_threads(static_cast<std::size_t>(threads));
   const at::Tensor folded = fold(table, threads,
@@ -99,11 +111,12 @@ ClassMoments class_moments(const Table& table, const std::vector<std::int32_t>& 
                                   .size = size + 1,  // at its end whether there are values that are not finite
                                   .leaf =
                                       [&](const Block& block, std::int64_t number, double* words, int thread) {
-                                        auto& [sorted, memory] = of_threads[static_cast<std::size_t>(thread)];
+                                        auto& [sorted, memory, counts] = of_threads[static_cast<std::size_t>(thread)];
                                         sorted.sort(table, block, numbers.data() + table.own_place(number), classes);
                                         auto* result = reinterpret_cast<Column*>(words);
                                         with_type_of(table, [&]<class T>(T) {
-                                          if (!take<T>(block, columns, nullptr, memory, result + classes * columns))
+                                          if (!take<T>(block, columns, counts_of(block, counts), memory,
+                                                       result + classes * columns))
                                             words[size] = 1;
                                           for (std::int64_t one = 0; one < classes; ++one) {
                                             const Block part = sorted.part(one);

@@ -219,7 +219,7 @@ double accuracy(const Table& table, const Classes& classes, int threads,
               }
             }});
   const double all = sums[1].item<double>();
-  if (!(all > 0)) fail(Fault::Data, "the weights of all rows to be scored are 0");
+  check_weight_of_scored(all);
   return sums[0].item<double>() / all;
 }
 

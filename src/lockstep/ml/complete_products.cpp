@@ -112,8 +112,10 @@ Gram CompleteProducts::gram(const at::Tensor& folded) const {
   if (!lower.isfinite().all().item<bool>()) {
     fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
   }
-  return {*parts(folded.const_data_ptr<double>()).weight,
-          folded.slice(0, shape_.size(), shape_.size() + columns).clone(), lower + lower.tril(-1).t()};
+  const at::Tensor mean = folded.slice(0, shape_.size(), shape_.size() + columns).clone();
+  Gram result{*parts(folded.const_data_ptr<double>()).weight, mean, lower + lower.tril(-1).t(), mean.abs()};
+  drop_rounding(result);
+  return result;
 }
 
 }  // namespace lockstep::ml

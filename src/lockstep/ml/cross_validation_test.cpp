@@ -76,6 +76,49 @@ TEST(CrossValidation, OfRowsThatAreReallyLeftOutIsTheSame) {
   }
 }
 
+TEST(CrossValidation, OfAColumnThatDiffersInOneFoldAloneDoesWithoutItThere) {
+  // Rounding of the products of a constant column is as often above 0 as below: each of these is to be none.
+  constexpr std::int64_t kColumns = 16, kFew = 442;
+  const auto plain = blobs(kFew, 2, 1, 8);
+  auto rare = at::zeros({kFew, kColumns}, at::kDouble);
+  for (std::int64_t column = 0; column < kColumns; ++column) {
+    rare.slice(0, 0, 5).select(1, column).fill_(0.1 + 0.37 * static_cast<double>(column));
+  }
+  const auto y = (150 + 3 * plain.select(1, 0) - plain.select(1, 1)).unsqueeze(1) + blobs(kFew, 1, 1, 9);
+  const auto weights = at::ones({kFew}, at::kDouble);
+  const auto least_squares = [](const Gram& train) {
+    return std::vector{NormalEquations(train, train.mean.numel() - 1, true).solve(0)};
+  };
+  const auto first_fold = [&](const at::Tensor& x, const at::Tensor& of_rows) {
+    double score = 0;
+    with_table(2, {x, y, of_rows}, [&](const Table& table) {
+      const auto folds = deal_rows(table, 5);
+      const double found = cross_validate_linear(table, folds, 1, least_squares)[0].of_folds[0];
+      const auto alone = [](const Table& train, const Table& test) {
+        LinearRegression regression;
+        regression.fit(train);
+        return regression.score(test);
+      };
+      EXPECT_NEAR(cross_validate(table, folds, alone).of_folds[0], found, 1e-10);
+      if (table.group().rank() == 0) score = found;
+    });
+    return score;
+  };
+  const auto all = at::cat({plain, rare}, 1);
+  for (const auto& of_rows : {at::Tensor(), weights}) {
+    EXPECT_NEAR(first_fold(all, of_rows), first_fold(plain, of_rows), 1e-10) << of_rows.defined();
+  }
+}
+
+TEST(CrossValidation, OfATargetThatIsConstantInEachFoldIsZero) {
+  constexpr std::int64_t kFolds = 12, kOfFold = 50;
+  const auto y = at::arange(kFolds * kOfFold, at::kDouble).div(kOfFold, "floor").mul(0.37).add(0.1);
+  with_table(1, {blobs(kFolds * kOfFold, 6, 2), y}, [&](const Table& table) {
+    const auto scores = cross_validate_linear(table, deal_rows(table, kFolds), 1, ridge);
+    for (const auto& of_penalty : scores) EXPECT_EQ(of_penalty.of_folds, std::vector<double>(kFolds, 0.0));
+  });
+}
+
 TEST(CrossValidation, OfElasticNetsIsThatOfEachFoldByItself) {
   const Data data;
   const std::vector<double> alphas{1, 0.1};

@@ -113,15 +113,12 @@ std::unique_ptr<Table> RowDraw::table_of(std::vector<std::int64_t> numbers, bool
   TableRows rows{.x = at::empty({count, table_.columns()}, table_.type())};
   if (with_weights) rows.weights = at::empty({count}, at::kDouble);
   at::Tensor scratch;
-  Block block;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t number = numbers[static_cast<std::size_t>(i)];
-    if (number >= block.first + block.rows) block = table_.block(number / table_.plan().block_rows, scratch);
+    const Block row = table_.some(numbers[static_cast<std::size_t>(i)], 1, scratch);
     with_type_of(table_, [&]<class T>(T) {
-      std::copy_n(block.x<T>() + (number - block.first) * table_.columns(), table_.columns(),
-                  rows.x.mutable_data_ptr<T>() + i * table_.columns());
+      std::copy_n(row.x<T>(), table_.columns(), rows.x.mutable_data_ptr<T>() + i * table_.columns());
     });
-    if (with_weights) rows.weights.mutable_data_ptr<double>()[i] = block.weight(number - block.first);
+    if (with_weights) rows.weights.mutable_data_ptr<double>()[i] = row.weight(0);
   }
   return make_table(table_.group(), std::move(rows));
 }

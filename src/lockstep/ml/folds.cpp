@@ -97,12 +97,18 @@ class WeighedTable final : public Table {
   }
 
   Block block(std::int64_t number, at::Tensor& scratch) const override {
-    Block block = all_.block(number, scratch);
-    block.weights = weights_.data() + own_place(number);
-    return block;
+    return weighed(all_.block(number, scratch));
+  }
+  Block some(std::int64_t first, std::int64_t count, at::Tensor& scratch) const override {
+    return weighed(all_.some(first, count, scratch));
   }
 
  private:
+  Block weighed(Block rows) const {
+    rows.weights = weights_.data() + rows.first - plan_.begin(own_begin());
+    return rows;
+  }
+
   const Table& all_;
   std::vector<double> weights_;
 };

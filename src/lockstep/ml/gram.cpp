@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/max.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -54,8 +55,15 @@ FirstLook first_look(const Table& table) {
 
 namespace {
 
-/// From the sums about `shift`.
-Gram centred_sums(const Table& table, const at::Tensor& sums, const at::Tensor& shift) {
+/// Products of columns whose own is at most `rounding` are 0: what is there says nothing, and may be less than 0.
+void drop_rounding(at::Tensor& centred, const at::Tensor& rounding) {
+  const at::Tensor constant = centred.diagonal().le(rounding);
+  centred.masked_fill_(constant.unsqueeze(0).logical_or(constant.unsqueeze(1)), 0);
+}
+
+/// From the sums about what the first look has found.
+Gram centred_sums(const Table& table, const at::Tensor& sums, const FirstLook& look) {
+  const at::Tensor& shift = look.mean;
   const std::int64_t last = shift.numel();
   Gram result;
   result.weight = sums[last][last].item<double>();
@@ -67,11 +75,17 @@ Gram centred_sums(const Table& table, const at::Tensor& sums, const at::Tensor& 
   if (!(result.weight > 0)) {
     result.mean = shift;
     result.centred = at::zeros_like(lower);
+    result.far = shift.abs();
     return result;
   }
   const at::Tensor way = sums[last].slice(0, 0, last) / result.weight;  // from the shift to the mean
   result.mean = shift + way;
+  result.far = at::max(shift.abs(), result.mean.abs());
   result.centred = lower + lower.tril(-1).t() - result.weight * at::outer(way, way);
+  // What a lane has added up of a block, a thousand products, is off by so much at most.
+  constexpr double kRounding = 2e-13;
+  const at::Tensor factor = look.small ? way.abs() + shift.abs() : way.abs();
+  drop_rounding(result.centred, kRounding * result.weight * way.abs() * factor);
   return result;
 }
 
@@ -85,10 +99,12 @@ void add_block(const Table& table, const Block& block, const GramShape& shape, c
 
 }  // namespace
 
-at::Tensor is_constant(const Gram& gram) {
-  constexpr double kRounding = 1e-14;
-  return gram.centred.diagonal().le(gram.weight * (gram.mean * kRounding).square());
+void drop_rounding(Gram& gram) {
+  constexpr double kOfMeans = 1e-14;
+  drop_rounding(gram.centred, gram.weight * (kOfMeans * gram.far).square());
 }
+
+at::Tensor is_constant(const Gram& gram) { return gram.centred.diagonal().eq(0); }
 
 Gram gram(const Table& table, int threads) {
   // Torch's own threads would spin on the cores that the next sweep needs, for matrices that one does in no time.
@@ -103,7 +119,7 @@ Gram gram(const Table& table, int threads) {
             .leaf = [&](const Block& block, std::int64_t, double* partial, int thread) {
               add_block(table, block, shape, look, partial, scratch[static_cast<std::size_t>(thread)]);
             }});
-  const Gram result = centred_sums(table, sums.view({shape.stride(), shape.stride()}), look.mean);
+  const Gram result = centred_sums(table, sums.view({shape.stride(), shape.stride()}), look);
   if (!(result.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
   return result;
 }
@@ -133,13 +149,14 @@ std::vector<Gram> gram_of_parts(const Table& table, const std::vector<std::int16
             }});
   std::vector<Gram> result;
   for (const at::Tensor& of_part : sums.view({parts, shape.stride(), shape.stride()}).unbind()) {
-    result.push_back(centred_sums(table, of_part, look.mean));
+    result.push_back(centred_sums(table, of_part, look));
   }
   return result;
 }
 
 Gram together(const std::vector<Gram>& parts, std::int64_t without) {
-  Gram result{.mean = at::zeros_like(parts.front().mean), .centred = at::zeros_like(parts.front().centred)};
+  const Gram& first = parts.front();
+  Gram result{.mean = at::zeros_like(first.mean), .centred = at::zeros_like(first.centred), .far = first.far};
   const auto each = [&](const auto& work) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (static_cast<std::int64_t>(i) != without) work(parts[i]);
@@ -147,13 +164,17 @@ Gram together(const std::vector<Gram>& parts, std::int64_t without) {
   };
   each([&](const Gram& part) { result.weight += part.weight; });
   // About a mean of theirs, so that a large one costs no digits.
-  const at::Tensor& about = parts.front().mean;
-  each([&](const Gram& part) { result.mean += part.weight / result.weight * (part.mean - about); });
+  const at::Tensor& about = first.mean;
+  each([&](const Gram& part) {
+    result.mean += part.weight / result.weight * (part.mean - about);
+    result.far = at::max(result.far, part.far);
+  });
   result.mean += about;
   each([&](const Gram& part) {
     const at::Tensor way = part.mean - result.mean;
     result.centred += part.centred + part.weight * at::outer(way, way);
   });
+  drop_rounding(result);
   return result;
 }
 

@@ -18,9 +18,13 @@ struct Gram {
   double weight = 0;   // the sum of the rows' weights
   at::Tensor mean;     // [columns + targets]
   at::Tensor centred;  // [columns + targets] squared: the sums of weight · (z - mean) · (z - mean)ᵀ
+  at::Tensor far;      // [columns + targets]: how far from 0 they lie, which the rounding of their mean goes by
 };
 
-/// Of each column and target whether its values differ by rounding alone: bool [columns + targets].
+/// Of parts that were put together: products of columns and targets that differ by the rounding of means alone are 0.
+void drop_rounding(Gram& gram);
+/// Of each column and target whether its values differ by rounding alone, so that its products are 0: bool
+/// [columns + targets].
 at::Tensor is_constant(const Gram& gram);
 
 /// How the first block's rows lie.

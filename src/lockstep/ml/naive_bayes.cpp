@@ -61,6 +61,7 @@ void NaiveBayes::check_tensors(const Classes& classes, const std::vector<at::Ten
 
 NaiveBayes::Seen NaiveBayes::seen_with(const Table& table, const std::vector<double>& classes, bool anew) const {
   const bool first = anew || classes_.count() == 0;
+  if (!first) check_can_go_on(moments_.rows.defined());
   Seen seen{.classes = classes_, .moments = {}};
   if (first) {
     seen.classes = Classes::of(table, threads_);

@@ -69,19 +69,23 @@ class StreamedTable final : public Table {
   }
 
   Block block(std::int64_t number, at::Tensor& scratch) const override {
+    return some(plan_.begin(number), plan_.rows_of(number), scratch);
+  }
+
+  Block some(std::int64_t first, std::int64_t rows, at::Tensor& scratch) const override {
     // Targets, weights, then columns, each on a boundary of 64 bytes.
     const auto rounded = [](std::int64_t doubles) { return (doubles + 7) / 8 * 8; };
-    const std::int64_t rows = plan_.rows_of(number), targets = rounded(rows * targets_);
+    const std::int64_t targets = rounded(rows * targets_);
     const std::int64_t weights = weighted_ ? rounded(rows) : 0, size = targets + weights + rounded(rows * columns_);
     if (!scratch.defined() || scratch.numel() < size) scratch = at::empty({size}, at::kDouble);
     double* memory = scratch.mutable_data_ptr<double>();
-    Block block{.first = plan_.begin(number), .rows = rows, .values = memory + targets + weights};
+    Block block{.first = first, .rows = rows, .values = memory + targets + weights};
     if (targets_ > 0) block.targets = memory;
     if (weighted_) block.weights = memory + targets;
     data::Sample sample;
     with_type_of(*this, [&]<class T>(T) {
       auto* x = reinterpret_cast<T*>(memory + targets + weights);
-      read_some<T>(*dataset_, block.first, rows, layout_, {x, memory, memory + targets}, sample);
+      read_some<T>(*dataset_, first, rows, layout_, {x, memory, memory + targets}, sample);
       preparation_->apply(x, rows, columns_);
     });
     return block;

@@ -12,6 +12,7 @@
 #include "lockstep/core/testing.h"
 #include "lockstep/ml/algorithms/kmeans.h"
 #include "lockstep/ml/algorithms/linear_regression.h"
+#include "lockstep/ml/folds.h"
 
 namespace lockstep::ml {
 namespace {
@@ -147,6 +148,33 @@ TEST_F(ReadTable, OfMoreThanFitsIntoMemoryGivesTheSameBits) {
       });
     }
   }
+}
+
+TEST_F(ReadTable, OfMoreThanFitsIntoMemoryReadsSomeRows) {
+  std::string text = "a,b,y,w\n";
+  for (int i = 0; i < 20'000; ++i) text += fmt::format("{},{},{},{}\n", i, i % 31 * 0.25, i % 13, i % 4);
+  write(text);
+  const ColumnChoice choice{.targets = {"y"}, .weights = "w"};
+  on_ranks({1}, [&](Communicator& group) {
+    const auto stored = read(group, {.choice = choice, .memory_bytes = 1000});
+    const auto in_memory = read(group, {.choice = choice});
+    const auto weighed = fold_alone(*stored, deal_rows(*stored, 3), 1);
+    at::Tensor scratch, other;
+    for (const std::int64_t first : {0, 8190, 8192, 19'997}) {
+      const Block one = stored->some(first, 2, scratch), two = in_memory->some(first, 2, other);
+      EXPECT_EQ(one.first, first);
+      for (std::int64_t row = 0; row < 2; ++row) {
+        EXPECT_EQ(one.x<double>()[2 * row], static_cast<double>(first + row));
+        EXPECT_EQ(one.x<double>()[2 * row + 1], two.x<double>()[2 * row + 1]);
+        EXPECT_EQ(one.targets[row], two.targets[row]);
+        EXPECT_EQ(one.weight(row), static_cast<double>((first + row) % 4));
+        EXPECT_EQ(two.weight(row), one.weight(row));
+      }
+      const Block own = weighed->some(first, 2, scratch);
+      const bool inside = first >= 6667 && first < 13'333;
+      EXPECT_EQ(own.weight(1), inside ? static_cast<double>((first + 1) % 4) : 0) << first;
+    }
+  });
 }
 
 TEST_F(ReadTable, FillsInLeavesOutAndScales) {

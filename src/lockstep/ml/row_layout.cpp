@@ -102,6 +102,8 @@ void check_choice(const ColumnChoice& choice) {
     if (contains(choice.targets, name))
       refuse(name, "is the target, and cannot explain itself: leave it out of --columns");
   }
+  if (contains(choice.columns, choice.weights)) refuse(choice.weights, "is named by --columns and by --weights");
+  if (contains(choice.targets, choice.weights)) refuse(choice.weights, "is named by --target and by --weights");
   for (const auto& name : choice.onehot) {
     if (contains(choice.ordinal, name)) refuse(name, "is encoded by --onehot and by --ordinal: choose one");
   }

@@ -30,6 +30,7 @@ double r2_of(const Table& table, const at::Tensor& said, int threads) {
   std::vector<double> mean;
   for (std::int64_t target = 0; target < targets; ++target) {
     const double* sum = sums.const_data_ptr<double>() + 2 * target;
+    check_weight_of_scored(sum[0]);
     mean.push_back(sum[1] / sum[0]);
   }
   const at::Tensor squares =

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -44,7 +43,7 @@ BlockPlan BlockPlan::even(std::int64_t rows, std::int64_t columns, int ranks) {
   while (!waiting.empty()) {
     const comm::TreeNode node = waiting.back();
     waiting.pop_back();
-    if (node.leaf() || node.count * ranks * kNodesOfRank <= blocks) {
+    if (node.leaf() || kNodesOfRank * node.count * ranks <= blocks) {
       ends.push_back(node.end());
       continue;
     }
@@ -64,6 +63,17 @@ std::string Table::name_of(std::int64_t column) const {
   if (column >= columns_) return fmt::format("'{}'", target_names_[static_cast<std::size_t>(column - columns_)]);
   return names_.empty() ? fmt::format("column {}", column)
                         : fmt::format("'{}'", names_[static_cast<std::size_t>(column)]);
+}
+
+Block Table::some(std::int64_t first, std::int64_t count, at::Tensor& scratch) const {
+  Block rows = block(first / plan_.block_rows, scratch);
+  const std::int64_t before = first - rows.first;
+  rows.first = first;
+  rows.rows = count;
+  rows.values = rows.x<std::byte>() + before * columns_ * static_cast<std::int64_t>(c10::elementSize(type_));
+  if (rows.targets != nullptr) rows.targets += before * targets_;
+  if (rows.weights != nullptr) rows.weights += before;
+  return rows;
 }
 
 namespace {
@@ -289,18 +299,13 @@ at::Tensor rows_at(const Table& table, const std::vector<std::int64_t>& numbers)
   // Zeros of the others make of the sum a gathering.
   const std::int64_t columns = table.columns();
   at::Tensor result = at::zeros({static_cast<std::int64_t>(numbers.size()), columns}, at::kDouble);
-  std::vector<std::size_t> order(numbers.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](auto one, auto other) { return numbers[one] < numbers[other]; });
   at::Tensor scratch;
-  Block block;  // read once for all rows of it
-  for (const std::size_t i : order) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::int64_t number = numbers[i] / table.plan().block_rows;
     if (number < table.own_begin() || number >= table.own_end()) continue;
-    if (block.rows == 0 || block.first != table.plan().begin(number)) block = table.block(number, scratch);
+    const Block row = table.some(numbers[i], 1, scratch);
     with_type_of(table, [&]<class T>(T) {
-      const T* row = block.x<T>() + (numbers[i] - block.first) * columns;
-      std::copy_n(row, columns, result.mutable_data_ptr<double>() + static_cast<std::int64_t>(i) * columns);
+      std::copy_n(row.x<T>(), columns, result.mutable_data_ptr<double>() + static_cast<std::int64_t>(i) * columns);
     });
   }
   table.group().all_reduce_(result, comm::ReduceOp::Sum, {.name = "rows by number"}).wait();

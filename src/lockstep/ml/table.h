@@ -90,6 +90,8 @@ class Table {
 
   /// One of this rank's. It may lie in `scratch`, which the same thread's next call overwrites. Any thread may call.
   virtual Block block(std::int64_t number, at::Tensor& scratch) const = 0;
+  /// The same of `count` rows from `first` on, all in one of its blocks; no others are read from where rows are stored.
+  virtual Block some(std::int64_t first, std::int64_t count, at::Tensor& scratch) const;
 
  protected:
   explicit Table(comm::Communicator& group) : group_(group) {}

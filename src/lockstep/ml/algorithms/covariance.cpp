@@ -23,15 +23,13 @@ namespace {
 
 constexpr const char kName[] = "covariance";
 
-/// Of the columns alone, without what is rounding of constant ones.
+/// Of the columns alone.
 Gram of_columns(const Table& table, int threads) {
-  Gram all = gram(table, threads);
+  const Gram all = gram(table, threads);
   const std::int64_t columns = table.columns();
-  Gram result{all.weight, all.mean.slice(0, 0, columns).contiguous(),
-              all.centred.slice(0, 0, columns).slice(1, 0, columns).contiguous()};
-  const at::Tensor constant = is_constant(result);
-  result.centred.masked_fill_(constant.unsqueeze(0).logical_or(constant.unsqueeze(1)), 0);
-  return result;
+  return {all.weight, all.mean.slice(0, 0, columns).contiguous(),
+          all.centred.slice(0, 0, columns).slice(1, 0, columns).contiguous(),
+          all.far.slice(0, 0, columns).contiguous()};
 }
 
 /// Eigenvalues and -vectors of what is not rounding.
@@ -70,17 +68,16 @@ EmpiricalCovariance EmpiricalCovariance::from(const ModelFile& file) {
   return result;
 }
 
-void EmpiricalCovariance::fit(const Table& table) {
-  gram_.reset();
-  partial_fit(table);
-}
+void EmpiricalCovariance::fit(const Table& table) { become(of_columns(table, options_.threads)); }
 
 void EmpiricalCovariance::partial_fit(const Table& table) {
-  if (gram_ && gram_->mean.numel() != table.columns()) {
-    fail(Fault::Usage, fmt::format("a table of {} columns after one of {}", table.columns(), gram_->mean.numel()));
-  }
-  const Gram more = of_columns(table, options_.threads);
-  const Gram all = gram_ ? together({*gram_, more}) : more;
+  if (!location_.defined()) return fit(table);
+  check_can_go_on(gram_.has_value());
+  check_columns(table, location_.numel());
+  become(together({*gram_, of_columns(table, options_.threads)}));
+}
+
+void EmpiricalCovariance::become(const Gram& all) {
   if (!(all.weight > options_.ddof)) {
     fail(Fault::Usage, fmt::format("rows that weigh {} are too few for ddof = {}", all.weight, options_.ddof));
   }

@@ -28,7 +28,7 @@ class EmpiricalCovariance {
 
   /// A collective. Fault::Data if a value is not finite.
   void fit(const Table& table);
-  /// As if its rows stood behind those of the tables before. A collective.
+  /// As if its rows stood behind those of the tables before. A collective. Fault::Usage if it is from a file.
   void partial_fit(const Table& table);
 
   /// Of a fitted one, on every rank; float64.
@@ -48,6 +48,8 @@ class EmpiricalCovariance {
   ModelFile file(const Table& table) const;
 
  private:
+  void become(const Gram& all);
+
   EmpiricalCovarianceOptions options_;
   std::optional<Gram> gram_;  // of all rows so far
   at::Tensor covariance_, location_;

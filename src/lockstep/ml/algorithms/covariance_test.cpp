@@ -107,6 +107,8 @@ TEST(EmpiricalCovariance, IsReadFromItsFile) {
     const auto file = read_model(folder / "model");
     EXPECT_EQ(file.columns, (std::vector<std::string>{"a", "b", "c"}));
     EXPECT_TRUE(at::equal(EmpiricalCovariance::from(file).mahalanobis(x), covariance.mahalanobis(x)));
+    EXPECT_EQ(test::message_of([&] { EmpiricalCovariance::from(file).partial_fit(table); }),
+              "a model from a file has not the sums of its rows, which more rows are added to: call fit()");
   });
 }
 

@@ -130,6 +130,7 @@ void ElasticNet::fit(const Table& table) {
   const Gram products = gram(table, options_.threads);
   fit_ = elastic_net_path(products, table.columns(), options_, {options_.alpha}).front();
   share(table, fit_.model);
+  fitted_score_ = r2_score(products, fit_.model);
   if (options_.fit_intercept) warn_of_constant(table, products);
   if (fit_.converged || table.group().rank() != 0) return;
   log().warn("coordinate descent did not converge in {} iterations: raise max_iter, alpha or tol, or scale the columns",

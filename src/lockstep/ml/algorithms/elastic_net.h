@@ -62,6 +62,8 @@ class ElasticNet {
   at::Tensor predict(const at::Tensor& x) const { return fit_.model.predict(x); }
   /// The share of the targets' variance that the model explains, the mean over targets. A collective.
   double score(const Table& table) const;
+  /// The same of the rows that it was fitted to, without one more sweep.
+  double fitted_score() const noexcept { return fitted_score_; }
 
   /// For a file, with the names of the table that it was fitted to.
   ModelFile file(const Table& table) const;
@@ -69,6 +71,7 @@ class ElasticNet {
  private:
   ElasticNetOptions options_;
   ElasticNetFit fit_;
+  double fitted_score_ = 0;
 };
 
 }  // namespace lockstep::ml

@@ -76,6 +76,7 @@ TEST(ElasticNet, OfNoL1IsRidgeRegression) {
     EXPECT_TRUE(at::allclose(net.model().coef, ridge.model().coef, 1e-7, 1e-9));
     EXPECT_TRUE(at::allclose(net.model().intercept, ridge.model().intercept, 1e-7, 1e-8));
     EXPECT_NEAR(net.score(table), ridge.score(table), 1e-7);
+    EXPECT_EQ(net.fitted_score(), net.score(table));
   });
 }
 

@@ -32,7 +32,7 @@ class GaussianNB final : public NaiveBayes {
   /// A collective, as is partial_fit().
   void fit(const Table& table) { update(table, {}, true); }
   /// To more rows; after several it is as if it had been fitted to all of them. Classes, which the first call may name
-  /// (else they are those of its rows), stay as they are.
+  /// (else they are those of its rows), stay as they are. Fault::Usage if it is from a file.
   void partial_fit(const Table& table, const std::vector<double>& classes = {}) { update(table, classes, false); }
 
   /// Of a fitted one; on every rank. float64 [classes, columns].

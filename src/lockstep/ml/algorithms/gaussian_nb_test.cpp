@@ -129,7 +129,28 @@ TEST(GaussianNB, IsReadFromItsFile) {
     EXPECT_EQ(predictor->outputs(), std::vector<std::string>{"kind"});
     EXPECT_TRUE(at::equal(predictor->predict(x), bayes.predict(x)));
     EXPECT_TRUE(at::equal(predictor->predict_proba(x), bayes.predict_proba(x)));
+    auto again = GaussianNB::from(file);
+    EXPECT_EQ(test::message_of([&] { again.partial_fit(table); }),
+              "a model from a file has not the sums of its rows, which more rows are added to: call fit()");
+    again.fit(table);
+    EXPECT_TRUE(at::equal(again.var(), bayes.var()));
   });
+}
+
+TEST(GaussianNB, KnowsNothingOfRowsThatWeighNothing) {
+  const auto x = blobs(kRows, 4, 3), labels = labels_for(x), weights = at::ones({kRows}, at::kDouble);
+  weights.slice(0, 5, 1000).zero_();
+  x[7].fill_(1e6);
+  GaussianNB all, without({.var_smoothing = 0.1});
+  with_table(2, {x, labels, weights}, [&](const Table& table) {
+    GaussianNB bayes({.var_smoothing = 0.1});
+    bayes.fit(table);
+    if (table.group().rank() == 0) all = bayes;
+  });
+  const auto kept = [](const at::Tensor& rows) { return at::cat({rows.slice(0, 0, 5), rows.slice(0, 1000)}); };
+  with_table(1, {kept(x), kept(labels)}, [&](const Table& table) { without.fit(table); });
+  EXPECT_NEAR(all.epsilon(), without.epsilon(), 1e-12 * without.epsilon());
+  EXPECT_TRUE(at::allclose(all.var(), without.var(), 1e-12, 0));
 }
 
 TEST(GaussianNB, RefusesWhatMakesNoSense) {

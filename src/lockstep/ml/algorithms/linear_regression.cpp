@@ -111,6 +111,8 @@ void LinearRegression::fit(const Table& table) {
   solver_ = solver.is_factor(equations) ? "qr" : "gram";
   model_ = equations.solve(options_.alpha);
   share(table, model_);
+  fitted_score_.reset();
+  if (solver_ == "gram") fitted_score_ = r2_score(solver.products(), model_);
   undetermined_.clear();
   for (const std::int64_t column : equations.undetermined()) undetermined_.push_back(table.name_of(column));
   if (undetermined_.empty() || options_.alpha > 0 || table.group().rank() != 0) return;

@@ -5,6 +5,7 @@
 // one more where columns nearly depend on each other.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ class LinearRegression {
   at::Tensor predict(const at::Tensor& x) const { return model_.predict(x); }
   /// The share of the targets' variance that the model explains, the mean over targets. A collective.
   double score(const Table& table) const;
+  /// The same of the rows that it was fitted to, where their products tell it without one more sweep: of "gram".
+  std::optional<double> fitted_score() const noexcept { return fitted_score_; }
 
   /// For a file, with the names of the table that it was fitted to.
   ModelFile file(const Table& table) const;
@@ -51,6 +54,7 @@ class LinearRegression {
   LinearRegressionOptions options_;
   LinearModel model_;
   std::string solver_;
+  std::optional<double> fitted_score_;
   std::vector<std::string> undetermined_;
 };
 

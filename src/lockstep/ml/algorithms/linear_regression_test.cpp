@@ -49,6 +49,8 @@ TEST(LinearRegression, IsLeastSquares) {
         const auto mean = (y * weights.unsqueeze(1)).sum(0) / weights.sum();
         const auto total = ((y - mean).square() * weights.unsqueeze(1)).sum(0);
         EXPECT_NEAR(regression.score(table), (1 - left / total).mean().item<double>(), 1e-9);
+        EXPECT_EQ(regression.fitted_score().has_value(), regression.solver() == "gram");
+        EXPECT_EQ(regression.fitted_score().value_or(regression.score(table)), regression.score(table));
       });
     }
   }

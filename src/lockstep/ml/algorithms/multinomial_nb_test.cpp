@@ -118,6 +118,8 @@ TEST(MultinomialNB, IsReadFromItsFile) {
     const auto file = read_model(folder / "model");
     const auto predictor = PredictorRegistry::instance().at("algorithm", file.algorithm)(file);
     EXPECT_TRUE(at::equal(predictor->predict(data.x), bayes.predict(data.x)));
+    EXPECT_EQ(test::message_of([&] { MultinomialNB::from(file).partial_fit(table); }),
+              "a model from a file has not the sums of its rows, which more rows are added to: call fit()");
   });
 }
 
