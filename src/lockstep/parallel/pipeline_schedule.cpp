@@ -23,6 +23,9 @@ void require_positive(const PipelineSchedule& schedule) {
   if (std::min({schedule.stages, schedule.micro_batches, schedule.chunks}) < 1) {
     fail_schedule(schedule, "each number must be at least 1");
   }
+  constexpr double kMost = 1 << 22;  // each is looked at several times, and a list may be printed
+  const double pieces = 1.0 * schedule.stages * schedule.micro_batches * schedule.chunks;
+  if (pieces > kMost) fail_schedule(schedule, fmt::format("that is {:.0f} forwards, and {:.0f} are the most", pieces, kMost));
 }
 
 void require_stage(const PipelineSchedule& schedule, int stage) {

@@ -197,6 +197,9 @@ TEST(PipelineSchedule, SaysWhyThereIsNone) {
   EXPECT_EQ(message_of([] { make_pipeline_schedule("gpipe", 4, 0, 1); }),
             "pipeline schedule 'gpipe' (stages 4, micro-batches 0, chunks 1): each number must be at "
             "least 1");
+  EXPECT_EQ(message_of([] { make_pipeline_schedule("interleaved", 4, 1'500'000'000, 2); }),
+            "pipeline schedule 'interleaved' (stages 4, micro-batches 1500000000, chunks 2): that is 12000000000 "
+            "forwards, and 4194304 are the most");
 }
 
 /// Of two stages and one chunk, with as many micro-batches as needed.

@@ -144,6 +144,11 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
   return result;
 }
 
+std::vector<std::int64_t> CheckpointFolder::steps_by(comm::Communicator& group) const {
+  const auto own = group.rank() == 0 ? steps() : std::vector<std::int64_t>();
+  return nlohmann::json::parse(group.broadcast_bytes(nlohmann::json(own).dump(), 0)).get<std::vector<std::int64_t>>();
+}
+
 nlohmann::json CheckpointFolder::facts(std::int64_t step) const {
   return read_manifest(folder(step) + "/" + kManifest).at("facts");
 }
@@ -158,9 +163,11 @@ SavedCheckpoint CheckpointFolder::open(std::int64_t step) const {
   return checkpoint;
 }
 
-SavedCheckpoint CheckpointFolder::read(std::int64_t step) const {
+void CheckpointFolder::check_parts(std::int64_t step, int share, int shares) const {
   const nlohmann::json manifest = read_manifest(folder(step) + "/" + kManifest);
-  for (const auto& part : manifest.at("parts")) {
+  const auto& parts = manifest.at("parts");
+  for (std::size_t i = static_cast<std::size_t>(share); i < parts.size(); i += static_cast<std::size_t>(shares)) {
+    const auto& part = parts.at(i);
     const std::string path = folder(step) + "/" + part.at("file").get<std::string>();
     std::error_code missing;
     const auto bytes = fs::file_size(path, missing);
@@ -173,26 +180,38 @@ SavedCheckpoint CheckpointFolder::read(std::int64_t step) const {
                                     missing ? missing.message() : "its bytes have changed"));
     }
   }
+}
+
+SavedCheckpoint CheckpointFolder::read(std::int64_t step) const {
+  check_parts(step, 0, 1);
   return open(step);
+}
+
+std::string CheckpointFolder::fault_of(std::int64_t step, int share, int shares) const {
+  try {
+    check_parts(step, share, shares);
+  } catch (Error& error) {
+    if (error.fault() == Fault::Data) return error.what();
+    error.during(fmt::format("reading {}, which may be whole; remove it to go on from the one before", folder(step)));
+    throw;
+  } catch (const nlohmann::json::exception& error) {
+    return fmt::format("its manifest lacks something: {}", error.what());
+  }
+  return "";
 }
 
 std::optional<SavedCheckpoint> CheckpointFolder::newest() const {
   auto all = steps();
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
-    try {
-      return read(*step);
-    } catch (Error& error) {
-      if (error.fault() != Fault::Data) {
-        error.during(
-            fmt::format("reading {}, which may be whole; remove it to go on from the one before", folder(*step)));
-        throw;
-      }
-      log().warn("passing over the checkpoint of step {}: {}", *step, error.what());
-    } catch (const nlohmann::json::exception& error) {
-      log().warn("passing over the checkpoint of step {}: its manifest lacks something: {}", *step, error.what());
-    }
+    const std::string fault = fault_of(*step);
+    if (fault.empty()) return open(*step);
+    warn_of_spoilt(*step, fault);
   }
   return std::nullopt;
+}
+
+void CheckpointFolder::warn_of_spoilt(std::int64_t step, const std::string& fault) {
+  log().warn("passing over the checkpoint of step {}: {}", step, fault);
 }
 
 }  // namespace lockstep::train

@@ -15,6 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/parameter.h"
 #include "lockstep/train/saved_tensors.h"
 
@@ -57,17 +58,24 @@ class CheckpointFolder {
 
   /// Of complete ones, ascending; none if there is no such folder. Fault::Io if it cannot be read.
   std::vector<std::int64_t> steps() const;
+  /// As rank 0 sees them. A collective.
+  std::vector<std::int64_t> steps_by(comm::Communicator& group) const;
   /// Without looking at its tensors. Fault::Data naming the manifest if it is none.
   nlohmann::json facts(std::int64_t step) const;
   /// Fault::Data naming the file if it is not whole.
   SavedCheckpoint read(std::int64_t step) const;
   /// The same of one that somebody has looked through.
   SavedCheckpoint open(std::int64_t step) const;
-  /// The newest that is whole; what is spoilt is passed over with a warning that names it. What cannot be read now
-  /// may be whole: Fault::Io, or Fault::Usage if it is of another version.
+  /// Why it is not whole, as far as every `shares`-th of its parts from `share` on says; "": it is. What cannot be read
+  /// now may be whole: Fault::Io, or Fault::Usage if it is of another version.
+  std::string fault_of(std::int64_t step, int share = 0, int shares = 1) const;
+  /// The newest that is whole, or Fault as above; what is spoilt is passed over with a warning that names it.
   std::optional<SavedCheckpoint> newest() const;
+  static void warn_of_spoilt(std::int64_t step, const std::string& fault);
 
  private:
+  /// Fault::Data naming a part that is not as it was written.
+  void check_parts(std::int64_t step, int share, int shares) const;
   std::string folder(std::int64_t step) const;
   std::string unfinished(std::int64_t step) const;
 

@@ -91,12 +91,8 @@ bool CheckpointSaver::wanted_after(std::int64_t step, bool end_of_epoch) const {
 }
 
 void CheckpointSaver::recall(const std::vector<Evaluation>& evaluations) {
-  std::vector<std::int64_t> saved;
-  if (wanted() && group_.rank() == 0) saved = folder_.steps();
-  saved =
-      nlohmann::json::parse(group_.broadcast_bytes(nlohmann::json(saved).dump(), 0)).get<std::vector<std::int64_t>>();
   best_.recall(evaluations);
-  best_.forget_all_but(saved);
+  best_.forget_all_but(wanted() ? folder_.steps_by(group_) : std::vector<std::int64_t>());
 }
 
 void CheckpointSaver::begin(const Checkpoint& now) {

@@ -313,6 +313,8 @@ TEST(CutRefusals, StateAllTheNumbers) {
               "'diagonal': this kind of layer is split by column, row");
   EXPECT_SAYS(testing::refusal(2, {"parallel.tensor=2", "parallel.tensor_plan={'layers.2'='column'}", "exact=false"}),
               "of 3 classes: parallel.tensor_plan splits its last layer");
+  EXPECT_SAYS(says(4, {"parallel.tensor=4", "parallel.tensor_plan={'*.c_attn'='column', '*.attn.c_proj'='row'}"}),
+              "which is no number of whole heads");
   EXPECT_SAYS(says(2, {"parallel.zero=4"}), "parallel.zero = 4: it is from 0 to 3");
   EXPECT_SAYS(says(3, {"parallel.zero=3", "parallel.zero_ranks=2"}), "does not divide the 3 ranks of the data axis");
   EXPECT_SAYS(says(2, {"parallel.zero=2", "exact=true"}), "parallel.zero = 2 does not go with exact = true");

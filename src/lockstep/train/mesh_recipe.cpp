@@ -63,8 +63,16 @@ int& ranks_along(Layout& layout, const std::string& axis) {
 }
 
 /// What would be passed over without a word.
-void check_of_use(const MeshRecipe& recipe, const std::string& key) {
+void check_of_use(const MeshRecipe& recipe, const std::string& key, bool chunks_are_said) {
   if (recipe.automatic) return;  // what is chosen may have no use for it
+  for (const auto& [name, size] : recipe.axes) {
+    if (name != kPipeAxis || size != 1) continue;
+    const std::string unused = !recipe.cuts.empty() ? "cuts" : chunks_are_said && recipe.pipeline_chunks > 1 ? "chunks" : "";
+    if (unused.empty()) continue;
+    fail(Fault::Usage, fmt::format("{0}.{1} is of stages, and {0}.{2} = 1 makes none: set {0}.{2} to 2 or more, or leave "
+                                   "{0}.{1} out",
+                                   key, unused, kPipeAxis));
+  }
   if ((recipe.zero_ranks > 0 || recipe.zero_within_host) && recipe.zero == 0) {
     fail(Fault::Usage, fmt::format("{0}.zero_ranks = {1} says how many ranks share one copy out, and {0}.zero = 0 "
                                    "shares nothing out: set {0}.zero to 1, 2 or 3, or leave {0}.zero_ranks out",
@@ -141,7 +149,7 @@ MeshRecipe read_mesh(const Config& recipe, const std::string& key, int ranks) {
   if (costs != "measured" && costs != "parameters")
     fail(Fault::Usage, fmt::format("{}.costs = \"{}\": it is \"measured\" or \"parameters\"", key, costs));
   result.measured = costs == "measured";
-  check_of_use(result, key);
+  check_of_use(result, key, recipe.has(key + ".chunks"));
   return result;
 }
 

@@ -42,6 +42,9 @@ TEST(MeshRecipe, RefusesWhatHasNoUse) {
   EXPECT_EQ(refused({"zero=1", "zero_ranks='node'"}),
             "parallel.zero_ranks = \"node\": it is a number of ranks, or \"host\"");
   EXPECT_NE(refused({"sequence=true"}).find("set parallel.tensor to 2 or more"), std::string::npos);
+  EXPECT_NE(refused({"cuts=[0, 3]"}).find("parallel.cuts is of stages, and parallel.pipe = 1"), std::string::npos);
+  EXPECT_NE(refused({"chunks=2"}).find("parallel.chunks is of stages"), std::string::npos);
+  EXPECT_NO_THROW((void)read(4, {"schedule='interleaved'"}));
   EXPECT_NO_THROW((void)read(4, {"layout='auto'", "zero_ranks=2", "sequence=true"}));
 }
 

@@ -11,6 +11,9 @@
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
 
 #include "lockstep/comm/on_ranks.h"
 #include "lockstep/core/testing.h"
@@ -19,6 +22,7 @@
 #include "lockstep/parallel/layers/made_input.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/train/precision.h"
+#include "lockstep/train/testing.h"
 #include "lockstep/train/trainer_check.h"
 
 namespace lockstep::train {
@@ -102,6 +106,14 @@ TEST(Recompute, RefusesNormsThatWouldCountTwice) {
   EXPECT_NE(test::message_of([&] { check_link(1); }, Fault::Usage)
                 .find("'norm' is a norm of torch::nn in 'second', which recompute computes twice"),
             std::string::npos);
+}
+
+TEST(TrainerCheck, RefusesLayersThatDrawByThemselves) {
+  const torch::nn::Sequential plain(torch::nn::Linear(4, 4)), drawing(torch::nn::Linear(4, 4), torch::nn::Dropout(0.5));
+  EXPECT_NO_THROW(check_exact(*plain));
+  EXPECT_NO_THROW(check_split(*plain));
+  EXPECT_SAYS(test::message_of([&] { check_exact(*drawing); }, Fault::Usage), "'1' is a layer of torch::nn that draws");
+  EXPECT_SAYS(test::message_of([&] { check_split(*drawing); }, Fault::Usage), "with parallel.tensor leave them to");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "lockstep/train/resumption.h"
 
-#include <vector>
+#include <algorithm>
+#include <string>
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -16,13 +17,26 @@ namespace {
 
 /// A run keeps the last of its own steps, and those of another would be in its way.
 void check_unused(const std::string& folder, comm::Communicator& group) {
-  std::vector<std::int64_t> steps;
-  if (group.rank() == 0) steps = CheckpointFolder(folder).steps();
-  const std::string last = group.broadcast_bytes(steps.empty() ? "" : std::to_string(steps.back()), 0);
-  if (last.empty()) return;
+  const auto steps = CheckpointFolder(folder).steps_by(group);
+  if (steps.empty()) return;
   fail(Fault::Usage, fmt::format("{} holds checkpoints up to step {}: set checkpoints.resume = true to go on, or name "
                                  "another folder",
-                                 folder, last));
+                                 folder, steps.back()));
+}
+
+/// The facts of the newest that is whole; null: there is none. Each rank looks through parts of its own, as they were
+/// written. A collective.
+nlohmann::json newest_facts(const CheckpointFolder& folder, comm::Communicator& group) {
+  const auto steps = folder.steps_by(group);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const auto faults = group.gather_bytes(folder.fault_of(*step, group.rank(), group.size()));
+    const auto fault = std::find_if(faults.begin(), faults.end(), [](const auto& one) { return !one.empty(); });
+    if (fault == faults.end()) {
+      return nlohmann::json::parse(group.broadcast_bytes(group.rank() == 0 ? folder.facts(*step).dump() : "", 0));
+    }
+    if (group.rank() == 0) CheckpointFolder::warn_of_spoilt(*step, *fault);
+  }
+  return {};
 }
 
 }  // namespace
@@ -41,14 +55,10 @@ Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, co
   }
   const CheckpointFolder folder(settings.folder);
   Resumed result;
-  if (group.rank() == 0) {
-    if (auto newest = folder.newest()) {
-      result.facts = std::move(newest->facts);
-    } else {
-      log().warn("there is no checkpoint in {} to go on from: the run begins anew", settings.folder);
-    }
+  result.facts = newest_facts(folder, group);
+  if (!result.any() && group.rank() == 0) {
+    log().warn("there is no checkpoint in {} to go on from: the run begins anew", settings.folder);
   }
-  result.facts = nlohmann::json::parse(group.broadcast_bytes(result.facts.dump(), 0));
   result.parts = parallel::parts_of(model);
   if (result.any() && (replicas.rank() == 0 || shared_out)) {
     result.tensors = folder.open(result.step()).tensors;

@@ -121,7 +121,10 @@ class Run {
     check_schedule(*schedule_, data);
     if (settings.sync_batch_norm) sync_norms(task.model());
     if (model_parts_.cut()) check_cut(settings);
-    if (mesh_->size(kTensorAxis) > 1) check_split(settings);
+    if (mesh_->size(kTensorAxis) > 1) {
+      check_split(settings);
+      check_split(task.model());
+    }
     owner_.load(resumed_);
     observers_.insert(observers_.end(), observers.begin(), observers.end());
   }

@@ -78,6 +78,20 @@ void check_offload(const TrainerSettings& settings) {
                    settings.zero > 0 ? ", or parallel.offload = \"optimizer\"" : ""));
 }
 
+/// The first layer of torch::nn that draws from torch's generator; "": there is none.
+std::string drawing_layer(const torch::nn::Module& model) {
+  for (const auto& named : model.named_modules("", /*include_self=*/false)) {
+    const torch::nn::Module& layer = *named.value();
+    if (is_any<torch::nn::DropoutImpl, torch::nn::Dropout2dImpl, torch::nn::Dropout3dImpl, torch::nn::AlphaDropoutImpl,
+               torch::nn::FeatureAlphaDropoutImpl, torch::nn::RReLUImpl>(layer) ||
+        drops_within<torch::nn::LSTMImpl, torch::nn::GRUImpl, torch::nn::RNNImpl, torch::nn::MultiheadAttentionImpl>(
+            layer)) {
+      return named.key();
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 bool fuses(const TrainerSettings& settings, bool sparse, bool cut, int data_ranks) {
@@ -141,18 +155,12 @@ void check_schedule(const Schedule& schedule, const TrainingData& data) {
 }
 
 void check_exact(const torch::nn::Module& model) {
-  for (const auto& named : model.named_modules("", /*include_self=*/false)) {
-    const torch::nn::Module& layer = *named.value();
-    if (is_any<torch::nn::DropoutImpl, torch::nn::Dropout2dImpl, torch::nn::Dropout3dImpl, torch::nn::AlphaDropoutImpl,
-               torch::nn::FeatureAlphaDropoutImpl, torch::nn::RReLUImpl>(layer) ||
-        drops_within<torch::nn::LSTMImpl, torch::nn::GRUImpl, torch::nn::RNNImpl, torch::nn::MultiheadAttentionImpl>(
-            layer)) {
-      fail(Fault::Usage,
-           fmt::format("'{}' is a layer of torch::nn that draws numbers, which depend on the rank that draws them: in "
-                       "exact mode leave them to a parallel::Dropout",
-                       named.key()));
-    }
-  }
+  const std::string layer = drawing_layer(model);
+  if (layer.empty()) return;
+  fail(Fault::Usage,
+       fmt::format("'{}' is a layer of torch::nn that draws numbers, which depend on the rank that draws them: in "
+                   "exact mode leave them to a parallel::Dropout",
+                   layer));
 }
 
 void check_recomputed(const torch::nn::Module& model, const parallel::Chain& chain,
@@ -189,6 +197,15 @@ void check_split(const TrainerSettings& settings) {
   fail(Fault::Usage,
        "this optimizer looks at whole parameters, and with parallel.tensor a rank has parts of them: "
        "set another one, such as adamw, or parallel.tensor = 1");
+}
+
+void check_split(const torch::nn::Module& model) {
+  const std::string layer = drawing_layer(model);
+  if (layer.empty()) return;
+  fail(Fault::Usage,
+       fmt::format("'{}' is a layer of torch::nn that draws numbers, of which ranks with unlike parts of a layer draw "
+                   "unlike many: with parallel.tensor leave them to a parallel::Dropout",
+                   layer));
 }
 
 void check(const TrainerSettings& settings, const Layout& layout, bool sparse) {

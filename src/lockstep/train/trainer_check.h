@@ -32,6 +32,7 @@ void check_recomputed(const torch::nn::Module& model, const parallel::Chain& cha
 void check_cut(const TrainerSettings& settings);
 /// Fault::Usage on what does not go with layers that are split over ranks.
 void check_split(const TrainerSettings& settings);
+void check_split(const torch::nn::Module& model);
 
 /// Why they do not; "": they do.
 std::string why_not_cut(const TrainerSettings& settings);
