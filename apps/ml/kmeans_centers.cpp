@@ -38,8 +38,10 @@ at::Tensor of_model(const std::string& path, const ml::Table& table) {
   for (const auto& field : before.ordinal) {
     const auto own = now.categories.find(field);
     if (own == now.categories.end() || own->second != before.categories.at(field)) {
-      fail(Fault::Usage, fmt::format("{} was fitted where '{}' had other values, which --ordinal numbers in another way; "
-                                     "encode it by --onehot", path, field));
+      fail(Fault::Usage,
+           fmt::format("{} was fitted where '{}' had other values, which --ordinal numbers in another way; "
+                       "encode it by --onehot",
+                       path, field));
     }
   }
   if (before.scale == now.scale && before.shift == now.shift) return centers;

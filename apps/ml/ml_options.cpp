@@ -81,8 +81,9 @@ void on_ml_ranks(const MlOptions& options, const std::vector<std::string>& words
     end_with(comm::run_program(0, nullptr, [&](comm::Runtime& runtime) {
       const int ranks = runtime.world().size();
       if (options.launch.ranks.value_or(ranks) != ranks) {
-        fail(Fault::Usage, fmt::format("-n {} in a program that was started on {}: leave -n out, or start the program alone",
-                                       *options.launch.ranks, counted(ranks, "rank")));
+        fail(Fault::Usage,
+             fmt::format("-n {} in a program that was started on {}: leave -n out, or start the program alone",
+                         *options.launch.ranks, counted(ranks, "rank")));
       }
       if (runtime.world().rank() == 0) {
         auto sources = options.also_read;

@@ -27,7 +27,8 @@ TEST(PeakMemory, RemembersWhatIsNoLongerThere) {
   const PeakMemory peak;
   {
     const std::string used(kBytes, 'x');
-    while (peak.proportional() - before < kBytes * 9 / 10) std::this_thread::yield();  // the test's timeout ends a blind one
+    while (peak.proportional() - before < kBytes * 9 / 10)
+      std::this_thread::yield();  // the test's timeout ends a blind one
     EXPECT_EQ(used.back(), 'x');
   }
   EXPECT_LT(proportional_set_size() - before, kBytes / 2);

@@ -40,7 +40,8 @@ bool weighs_something(double weight) { return weight > 0; }
 
 /// Of each row 1, but 0 where it weighs nothing; null if all weigh something.
 const double* counts_of(const Block& block, std::vector<double>& memory) {
-  if (block.weights == nullptr || std::all_of(block.weights, block.weights + block.rows, weighs_something)) return nullptr;
+  if (block.weights == nullptr || std::all_of(block.weights, block.weights + block.rows, weighs_something))
+    return nullptr;
   memory.resize(static_cast<std::size_t>(block.rows));
   std::transform(block.weights, block.weights + block.rows, memory.begin(), weighs_something);
   return memory.data();
@@ -106,33 +107,31 @@ ClassMoments class_moments(const Table& table, const std::vector<std::int32_t>& 
     std::vector<double> memory, counts;
   };
   std::vector<OfThread> of_threads(static_cast<std::size_t>(threads));
-  const at::Tensor folded = fold(table, threads,
-                                 {.name = "moments of classes",
-                                  .size = size + 1,  // at its end whether there are values that are not finite
-                                  .leaf =
-                                      [&](const Block& block, std::int64_t number, double* words, int thread) {
-                                        auto& [sorted, memory, counts] = of_threads[static_cast<std::size_t>(thread)];
-                                        sorted.sort(table, block, numbers.data() + table.own_place(number), classes);
-                                        auto* result = reinterpret_cast<Column*>(words);
-                                        with_type_of(table, [&]<class T>(T) {
-                                          if (!take<T>(block, columns, counts_of(block, counts), memory,
-                                                       result + classes * columns))
-                                            words[size] = 1;
-                                          for (std::int64_t one = 0; one < classes; ++one) {
-                                            const Block part = sorted.part(one);
-                                            if (part.rows > 0)
-                                              take<T>(part, columns, part.weights, memory, result + one * columns);
-                                          }
-                                        });
-                                      },
-                                  .combine =
-                                      [&](double* left, const double* right) {
-                                        auto* to = reinterpret_cast<Column*>(left);
-                                        const auto* from = reinterpret_cast<const Column*>(right);
-                                        for (std::int64_t i = 0; i < (classes + 1) * columns; ++i)
-                                          combine(to[i], from[i]);
-                                        left[size] += right[size];
-                                      }});
+  const at::Tensor folded =
+      fold(table, threads,
+           {.name = "moments of classes",
+            .size = size + 1,  // at its end whether there are values that are not finite
+            .leaf =
+                [&](const Block& block, std::int64_t number, double* words, int thread) {
+                  auto& [sorted, memory, counts] = of_threads[static_cast<std::size_t>(thread)];
+                  sorted.sort(table, block, numbers.data() + table.own_place(number), classes);
+                  auto* result = reinterpret_cast<Column*>(words);
+                  with_type_of(table, [&]<class T>(T) {
+                    if (!take<T>(block, columns, counts_of(block, counts), memory, result + classes * columns))
+                      words[size] = 1;
+                    for (std::int64_t one = 0; one < classes; ++one) {
+                      const Block part = sorted.part(one);
+                      if (part.rows > 0) take<T>(part, columns, part.weights, memory, result + one * columns);
+                    }
+                  });
+                },
+            .combine =
+                [&](double* left, const double* right) {
+                  auto* to = reinterpret_cast<Column*>(left);
+                  const auto* from = reinterpret_cast<const Column*>(right);
+                  for (std::int64_t i = 0; i < (classes + 1) * columns; ++i) combine(to[i], from[i]);
+                  left[size] += right[size];
+                }});
   if (folded[size].item<double>() > 0) check_finite(table);
   return moments_of(folded.slice(0, 0, size).view({classes + 1, columns, kWords}));
 }

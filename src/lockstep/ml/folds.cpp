@@ -96,9 +96,7 @@ class WeighedTable final : public Table {
     weighted_ = true;
   }
 
-  Block block(std::int64_t number, at::Tensor& scratch) const override {
-    return weighed(all_.block(number, scratch));
-  }
+  Block block(std::int64_t number, at::Tensor& scratch) const override { return weighed(all_.block(number, scratch)); }
   Block some(std::int64_t first, std::int64_t count, at::Tensor& scratch) const override {
     return weighed(all_.some(first, count, scratch));
   }

@@ -108,6 +108,7 @@ HWY_INLINE void turn(const T* HWY_RESTRICT x, std::int64_t rows, std::int64_t co
 template <class T>
 struct Best {
   using Index = hn::RebindToUnsigned<Tag<T>>;
+  HWY_INLINE Best() {}  // that of the compiler would not be of these vectors
   hn::Vec<Tag<T>> score[kRowVectors];
   hn::Vec<Index> centroid[kRowVectors];
 };
