@@ -8,6 +8,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/text.h"
+#include "lockstep/parallel/layers/dropout.h"
 #include "lockstep/parallel/layers/layer.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/name_pattern.h"
@@ -90,6 +91,10 @@ void split_layers(torch::nn::Module& model, const TensorPlan& plan, comm::Commun
            fmt::format("no layer that can be split has a name like '{}', of parallel.tensor_plan; there are {}",
                        pattern, list_some(names, 10)));
     }
+  }
+  for (const auto& named : model.named_modules("", /*include_self=*/false)) {
+    auto* dropout = named.value()->as<DropoutImpl>();
+    if (dropout != nullptr && !dropout->is_split() && group.size() > 1) dropout->expect_same_values(named.key(), group);
   }
 }
 

@@ -46,9 +46,10 @@ struct NetImpl : torch::nn::Module {
   NetImpl() { name_layers(*this); }
   at::Tensor forward(const at::Tensor& words) {  // [sample, 3]
     const auto both = first(embedding(words).flatten(1)).chunk(2, 1);
-    at::Tensor values = drop(both[0] * torch::sigmoid(both[1]));
+    const at::Tensor gated = both[0] * torch::sigmoid(both[1]);
+    at::Tensor values = drop(torch::stack({gated, -2 * gated}, 1).unsqueeze(1)).sum({1, 2});  // of no image
     values = torch::tanh(second(values)).view({-1, 2, 3, 3});
-    values = inner(torch::relu(norm(outer(values))));
+    values = inner(drop_channels(torch::relu(norm(outer(values)))));
     return head(values.flatten(1));
   }
   Embedding embedding = register_module("embedding", Embedding(11, 4));
@@ -58,13 +59,15 @@ struct NetImpl : torch::nn::Module {
   Convolution outer =
       register_module("outer", Convolution(ConvolutionShape{.inputs = 2, .outputs = 5, .kernel = 3, .padding = 1}));
   BatchNorm norm = register_module("norm", BatchNorm(5));
+  Dropout drop_channels = register_module("drop_channels", Dropout(0.3));
   Convolution inner = register_module("inner", Convolution(ConvolutionShape{.inputs = 5, .outputs = 3, .kernel = 3}));
   Linear head = register_module("head", Linear(3, 7));
 };
 TORCH_MODULE(Net);
 
-const TensorPlan kPlan{{"embedding", "vocabulary"}, {"first", "column"}, {"drop", "column"}, {"second", "row"},
-                       {"outer", "column"},         {"norm", "column"},  {"inner", "row"},   {"head", "column"}};
+const TensorPlan kPlan{{"embedding", "vocabulary"}, {"first", "column"}, {"drop", "column"},
+                       {"second", "row"},           {"outer", "column"}, {"norm", "column"},
+                       {"drop_channels", "channel"}, {"inner", "row"},    {"head", "column"}};
 
 class Split : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Split, ::testing::Values(1, 2, 3));
@@ -110,6 +113,20 @@ TEST_P(Split, HasTheOutputsAndGradientsOfOneProcess) {
     EXPECT_NEAR(loss_of(mine, split).item<double>(), loss_of(whole, {}).item<double>(), 1e-10);
     EXPECT_TRUE(torch::allclose(gather_scores(mine(words), split), whole(words), 1e-10));
   });
+}
+
+TEST(SplitLayers, RefuseADropoutThatWouldDrawOneMaskForDifferentValues) {
+  for (const int ranks : {2, 3}) {
+    on_ranks({ranks}, [](Communicator& group) {
+      TensorPlan plan = kPlan;
+      std::erase_if(plan, [](const auto& entry) { return entry.first == "drop"; });
+      Net net;
+      split_layers(*net, plan, group);
+      const auto words = torch::arange(24).view({8, 3}).remainder(11);
+      const auto message = test::message_of([&] { (void)net(words); }, Fault::Usage);
+      EXPECT_NE(message.find("say \"drop\" = \"column\" in parallel.tensor_plan"), std::string::npos) << message;
+    });
+  }
 }
 
 /// Of texts, with all that may be cut along time.

@@ -47,13 +47,28 @@ class AlexNet : public torch::nn::Module {
         fc4_(classifier_->add(4, parallel::Linear(4096, 4096))),
         fc6_(classifier_->add(6, parallel::Linear(4096, outputs))) {}
 
-  at::Tensor forward(const at::Tensor& input) {
-    at::Tensor values = pool(at::relu(conv0_(input)));
-    values = pool(at::relu(conv3_(values)));
-    values = at::relu(conv8_(at::relu(conv6_(values))));
-    values = at::adaptive_avg_pool2d(pool(at::relu(conv10_(values))), {6, 6}).flatten(1);
-    values = at::relu(fc1_(drop0_(values)));
-    return fc6_(at::relu(fc4_(drop3_(values))));
+  /// What is split by outputs and what is split by inputs lie in one link.
+  parallel::Chain chain() {
+    return {{"features.0",
+             {"features.0", "features.3"},
+             [this](const at::Tensor& images) { return pool(at::relu(conv3_(pool(at::relu(conv0_(images)))))); }},
+            {"features.6",
+             {"features.6", "features.8"},
+             [this](const at::Tensor& values) { return at::relu(conv8_(at::relu(conv6_(values)))); }},
+            {"features.10",
+             {"features.10", "classifier.0"},
+             [this](const at::Tensor& values) {
+               return drop0_(at::adaptive_avg_pool2d(pool(at::relu(conv10_(values))), {6, 6}).flatten(1));
+             }},
+            {"classifier.1",
+             {"classifier.1", "classifier.3", "classifier.4"},
+             [this](const at::Tensor& values) { return at::relu(fc4_(drop3_(at::relu(fc1_(values))))); }},
+            {"classifier.6", {"classifier.6"}, [this](const at::Tensor& values) { return fc6_(values); }}};
+  }
+
+  parallel::TensorPlan tensor_plan(int) const {
+    return {{"features.0", "column"},   {"features.3", "row"},      {"features.6", "column"}, {"features.8", "row"},
+            {"classifier.1", "column"}, {"classifier.3", "column"}, {"classifier.4", "row"}};
   }
 
  private:

@@ -64,9 +64,10 @@ class Attention : public torch::nn::Module {
   at::Tensor forward(const MadeInput& input, Past::Attended* past) {  // [batch, time, width]
     const auto parts = c_attn_->of_made(input).chunk(3, -1);
     if (parts[0].size(-1) % head_width_ != 0) {
-      fail(Fault::Usage, fmt::format("c_attn gives this rank {} columns of queries, which is no number of whole heads of "
-                                     "{}: set parallel.tensor to a divisor of model.heads",
-                                     parts[0].size(-1), head_width_));
+      fail(Fault::Usage,
+           fmt::format("c_attn gives this rank {} columns of queries, which is no number of whole heads of "
+                       "{}: set parallel.tensor to a divisor of model.heads",
+                       parts[0].size(-1), head_width_));
     }
     const auto by_head = [this](const at::Tensor& part) {  // [batch, head, time, width / heads]
       return part.unflatten(-1, {-1, head_width_}).transpose(1, 2);

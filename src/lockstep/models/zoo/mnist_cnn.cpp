@@ -26,15 +26,25 @@ class MnistCnn : public torch::nn::Module {
         fc1_(register_module("fc1", parallel::Linear(64 * ((height - 4) / 2) * ((width - 4) / 2), 128))),
         fc2_(register_module("fc2", parallel::Linear(128, outputs))) {}
 
-  at::Tensor forward(const at::Tensor& input) {
-    at::Tensor values = at::relu(conv1_(input));  // [batch, 32, height - 2, width - 2]
-    // Whichever comes first, the values and slopes are the same; a quarter of the pixels are left.
-    values = at::relu(parallel::max_pool_2x2(conv2_(values)));  // [batch, 64, (height - 4) / 2, (width - 4) / 2]
-    values = dropout1_(values).flatten(1);
-    return fc2_(dropout2_(at::relu(fc1_(values))));
+  parallel::Chain chain() {
+    return {{"convolutions", {"conv1", "conv2", "dropout1"}, [this](const at::Tensor& images) { return seen(images); }},
+            {"classifier", {"fc1", "dropout2", "fc2"}, [this](const at::Tensor& values) {
+               return fc2_(dropout2_(at::relu(fc1_(values))));
+             }}};
+  }
+
+  parallel::TensorPlan tensor_plan(int) const {
+    return {{"conv1", "column"}, {"conv2", "row"}, {"fc1", "column"}, {"dropout2", "column"}, {"fc2", "row"}};
   }
 
  private:
+  at::Tensor seen(const at::Tensor& images) {
+    at::Tensor values = at::relu(conv1_(images));  // [batch, 32, height - 2, width - 2]
+    // Whichever comes first, the values and slopes are the same; a quarter of the pixels are left.
+    values = at::relu(parallel::max_pool_2x2(conv2_(values)));  // [batch, 64, (height - 4) / 2, (width - 4) / 2]
+    return dropout1_(values).flatten(1);
+  }
+
   Convolution conv1_, conv2_;
   parallel::Dropout dropout1_, dropout2_;
   parallel::Linear fc1_, fc2_;

@@ -1,6 +1,8 @@
 #include "lockstep/parallel/layers/dropout.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,8 +66,8 @@ struct Place {
 
 /// The same however many threads fill it.
 template <class Number>
-void fill_rows(const Mask<Number>& mask, at::Tensor& values, const Place& place) {
-  const std::int64_t columns = columns_of(values), rows = values.numel() / columns;
+void fill_rows(const Mask<Number>& mask, at::Tensor& values, std::int64_t columns, const Place& place) {
+  const std::int64_t rows = values.numel() / columns;
   const std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / columns);
   auto* elements = values.mutable_data_ptr<Number>();
   at::parallel_for(0, rows, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -93,15 +95,46 @@ DropoutImpl::DropoutImpl(double probability) : probability_(probability) {
   }
 }
 
+void DropoutImpl::expect_same_values(const std::string& name, comm::Communicator& group) {
+  name_ = name;
+  alike_ = &group;
+}
+
+void DropoutImpl::check_same_values(const at::Tensor& input) {
+  constexpr std::int64_t kLooks = 16;
+  const at::Tensor flat = input.detach().flatten();
+  const at::Tensor some = flat.slice(0, 0, flat.numel(), std::max<std::int64_t>(1, flat.numel() / kLooks))
+                              .to(at::kCPU, at::kDouble)
+                              .contiguous();
+  const std::span<const double> own(some.const_data_ptr<double>(), static_cast<std::size_t>(some.numel()));
+  const std::size_t ranks = static_cast<std::size_t>(alike_->size());
+  const auto all = comm::gather_values(*std::exchange(alike_, nullptr), own);
+  // Hosts need not round alike; other columns have other values.
+  const auto near = [](double one, double other) {
+    constexpr double kTolerance = 0.05;
+    const bool overflown = !std::isfinite(one) || !std::isfinite(other);  // which the loss scaler sees to
+    return overflown || std::abs(one - other) <= kTolerance * std::max(std::abs(one), std::abs(other));
+  };
+  bool same = all.size() == ranks * own.size();
+  for (std::size_t place = 0; same && place < all.size(); ++place) same = near(all[place], all[place % own.size()]);
+  if (!same) {
+    fail(Fault::Usage, fmt::format("ranks of the tensor axis bring different values to the dropout '{0}', which would "
+                                   "draw one mask for all of them: it follows a layer that is split, so say \"{0}\" = "
+                                   "\"column\" in parallel.tensor_plan, too (\"channel\" behind a convolution, "
+                                   "\"time\" where others have \"+time\")",
+                                   name_));
+  }
+}
+
 std::pair<std::int64_t, std::int64_t> DropoutImpl::columns(std::int64_t own) {
   if (ranks() == nullptr || over_time_) return {0, own};
   // How many there are follows from the weights in front, so it never changes: all ranks find it out together, once,
   // in the first forward that drops, and no recomputation asks again. Were it to change, it could do so on some
   // ranks alone (5 columns are 3 and 2, 4 are 2 and 2), of which the others would wait for the rest.
   if (own_columns_ >= 0 && own != own_columns_) {
-    fail(Fault::Usage, fmt::format("a dropout that is split by column has had {} columns, and now gets {}: give each "
+    fail(Fault::Usage, fmt::format("a dropout that is split by {0} has had {1} {0}s, and now gets {2}: give each "
                                    "layer a Dropout of its own",
-                                   own_columns_, own));
+                                   over_channels_ ? "channel" : "column", own_columns_, own));
   }
   if (own_columns_ < 0) {
     const auto all = comm::gather_values(*ranks(), std::span<const std::int64_t>(&own, 1));
@@ -117,21 +150,27 @@ std::pair<std::int64_t, std::int64_t> DropoutImpl::columns(std::int64_t own) {
 
 at::Tensor DropoutImpl::forward(const at::Tensor& input) {
   if (!is_training() || probability_ == 0 || input.numel() == 0) return input;
+  if (alike_ != nullptr) check_same_values(input);
   const auto type = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   // From pinned memory a GPU fetches it while this thread goes on.
   at::Tensor mask = at::empty(input.sizes(), at::TensorOptions(type).pinned_memory(input.is_cuda()));
   const RandomKey& now = random_key();
   const std::uint64_t stream = mix(key, static_cast<std::uint64_t>(now.step));
-  const auto [first_column, all_columns] = columns(columns_of(input));
-  const std::int64_t rows = input.numel() / columns_of(input) / input.size(0);  // of a sample
+  // Elements of a channel lie together: all of an image is one row.
+  const std::int64_t width = over_channels_ ? input.numel() / input.size(0) / input.size(1) : 1;
+  const std::int64_t own_columns = over_channels_ ? width * input.size(1) : columns_of(input);
+  const auto [columns_before, all_columns] = columns(own_columns / width);
+  const std::int64_t rows = input.numel() / own_columns / input.size(0);  // of a sample
   const bool slices = over_time_ && ranks() != nullptr;
   const Place place{.first_sample = now.sample,
                     .first_row = slices ? ranks()->rank() * rows : 0,
                     .own_rows = rows,
                     .all_rows = slices ? ranks()->size() * rows : rows,
-                    .first_column = first_column,
-                    .all_columns = all_columns};
-  const auto fill = [&]<class Number>(Number) { fill_rows(Mask<Number>(stream, now.seed, probability_), mask, place); };
+                    .first_column = width * columns_before,
+                    .all_columns = width * all_columns};
+  const auto fill = [&]<class Number>(Number) {
+    fill_rows(Mask<Number>(stream, now.seed, probability_), mask, own_columns, place);
+  };
   type == at::kDouble ? fill(double{}) : fill(float{});
   return input * mask.to(input.device(), type, /*non_blocking=*/true).to(input.scalar_type());
 }

@@ -46,6 +46,7 @@ class Layer : public torch::nn::Module {
   /// Over the ranks of `group`, which must outlive the layer. What `how` may be stands in each layer's header;
   /// Fault::Usage, naming what there is, if it is something else. All ranks of the group split alike.
   void split(const std::string& how, comm::Communicator& group);
+  bool is_split() const noexcept { return !split_.empty(); }
 
  protected:
   at::Tensor declare(const std::string& name, const std::vector<std::int64_t>& shape, const InitialValues& begins);
