@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "lockstep/train/dry_run.h"
 #include "lockstep/train/instructions.h"
 #include "lockstep/train/mesh_recipe.h"
+#include "lockstep/train/resumption.h"
 #include "lockstep/train/run_folder.h"
 #include "lockstep/train/run_lock.h"
 #include "mpirun_child.h"
@@ -181,7 +183,7 @@ void launch_training(const TrainOptions& options, const Config& recipe) {
 }
 
 /// In this process alone: no rank is started and no folder made. Ends the program.
-void dry_run(const TrainOptions& options, const Config& recipe) {
+void dry_run(const TrainOptions& options, const Config& recipe, const std::optional<train::Layout>& before = {}) {
   pin_environment(options, recipe);
   const auto& launch = options.launch;
   int ranks = launch.ranks.value_or(1), of_host = ranks;
@@ -197,7 +199,7 @@ void dry_run(const TrainOptions& options, const Config& recipe) {
   if (ranks < 1) fail(Fault::Usage, fmt::format("-n {}: expected 1 or more", ranks));
   of_host = std::min(of_host, ranks);
   at::set_num_threads(launch.threads.value_or(fair_threads(of_host)));  // links are measured as a rank computes them
-  const auto found = train::dry_run(recipe, ranks, train::memory_limit(of_host));
+  const auto found = train::dry_run(recipe, ranks, train::memory_limit(of_host), before);
   fmt::print("{}", options.rank.json ? json_text(found.json()) : found.text());
   end_with(found.fits ? exit_code::kDone : exit_code::kUsage);
 }
@@ -250,8 +252,9 @@ void run(Options& options) {
   if (options.resume && train::RunFolder::exists(options.train.runs, options.name)) {
     warn_of_other_recipe(options);
     if (!options.dry_run) return resume_training(options.train, options.name);
-    const Config recipe = gone_on_with(train::RunFolder::open(options.train.runs, options.name), options.train);
-    return dry_run(options.train, recipe);
+    const auto run = train::RunFolder::open(options.train.runs, options.name);
+    const Config recipe = gone_on_with(run, options.train);
+    return dry_run(options.train, recipe, train::layout_before(run.checkpoints()));
   }
   const Config recipe = settled(Config::from_file(options.recipe), options.train.assignments);
   if (options.dry_run) return dry_run(options.train, recipe);

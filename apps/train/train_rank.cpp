@@ -23,6 +23,7 @@
 #include "lockstep/train/event_observer.h"
 #include "lockstep/train/memory_forecast.h"
 #include "lockstep/train/recipe.h"
+#include "lockstep/train/resumption.h"
 #include "lockstep/train/run_folder.h"
 #include "lockstep/train/stop_request.h"
 #include "train/loss_file.h"
@@ -142,7 +143,8 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
   train::RunFolder folder(options.folder);
   const Config recipe = recipe_of(options, folder);
   const std::int64_t memory_before = proportional_set_size();
-  auto run = train::make_run(recipe, world);
+  const auto before = options.resume ? train::layout_before(folder.checkpoints(), world) : std::nullopt;
+  auto run = train::make_run(recipe, world, before);
   run.settings.memory_before_bytes = memory_before;
   if (options.print_hash) check_hashed(run);
   if (lr.find) {

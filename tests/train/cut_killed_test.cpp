@@ -30,7 +30,9 @@ class CutKilled : public testing::TestWithParam<Killed> {};
 // Of each strategy another one: the first rank, which writes what the run leaves, a neighbour, a last stage.
 INSTANTIATE_TEST_SUITE_P(Strategies, CutKilled,
                          testing::Values(Killed{"data2", 1}, Killed{"tensor2", 0}, Killed{"pipe2_one_f_one_b", 1},
-                                         Killed{"zero1_data2", 0}, Killed{"zero2_data2", 1}, Killed{"zero3_data2", 1},
+                                         Killed{"pipe2_gpipe", 0}, Killed{"pipe2_interleaved", 1},
+                                         Killed{"pipe2_zero_bubble", 0}, Killed{"zero1_data2", 0},
+                                         Killed{"zero2_data2", 1}, Killed{"zero3_data2", 1},
                                          Killed{"zero3_pipe2_data2_tensor2", 5}),
                          [](const auto& test) { return test.param.layout; });
 

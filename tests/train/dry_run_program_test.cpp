@@ -57,8 +57,18 @@ TEST_F(DryRunProgram, EndsWithTwoIfItDoesNotFit) {
   EXPECT_GT(json["memory"]["weights_bytes"].get<double>(), 3.5e10);
 }
 
-TEST_F(DryRunProgram, ForetellsWhatARunReports) {
-  Background asked(train({"-n", "2", "--dry-run", "--json"})), run(train({"-n", "2", "--bind", "none", "--json"}));
+/// Ranks are processes here, whose messages lie in memory that they share.
+class Foretells : public DryRunProgram, public ::testing::WithParamInterface<std::vector<std::string>> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, Foretells,
+                         ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"parallel.tensor=2"},
+                                           std::vector<std::string>{"parallel.tensor=2", "parallel.sequence=true"},
+                                           std::vector<std::string>{"parallel.pipe=2", "accumulate=4"},
+                                           std::vector<std::string>{"parallel.zero=3"}));
+
+TEST_P(Foretells, WhatARunReports) {
+  std::vector<std::string> ask{"-n", "2", "--dry-run", "--json"}, take{"-n", "2", "--bind", "none", "--json"};
+  for (auto* words : {&ask, &take}) words->insert(words->end(), GetParam().begin(), GetParam().end());
+  Background asked(train(ask)), run(train(take));
   EXPECT_EQ(asked.wait(60), 0) << asked.errors();
   EXPECT_EQ(run.wait(60), 0) << run.errors();
   const auto foretold = nlohmann::json::parse(asked.output())["memory"];

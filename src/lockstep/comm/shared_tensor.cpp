@@ -15,8 +15,15 @@ namespace {
 // Owns a piece of the arena.
 struct Piece {
   std::shared_ptr<Arena> arena;
-  std::byte* memory;
+  std::byte* memory = nullptr;
+  std::int64_t told_bytes = 0;
 };
+
+/// Whoever counts the memory of tensors hears of this, too, and only of the end of what it has heard the beginning of.
+void tell_of(const Piece& piece, std::int64_t bytes) {
+  constexpr std::size_t kUnknown = 0;
+  c10::reportMemoryUsageToProfiler(piece.memory, bytes, kUnknown, kUnknown, c10::Device(c10::DeviceType::CPU));
+}
 
 // A storage points to its allocator for as long as it lives, also while it holds no
 // memory (resized to nothing), so allocators are never destroyed.
@@ -27,8 +34,12 @@ class ArenaAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     auto arena = arena_.lock();
     if (!arena) fail(Fault::Usage, "a shared tensor cannot grow any more: the run that it belonged to has ended");
-    auto piece = std::make_unique<Piece>(Piece{std::move(arena), nullptr});
+    auto piece = std::make_unique<Piece>(Piece{std::move(arena)});
     piece->memory = piece->arena->allocate(bytes);
+    if (c10::memoryProfilingEnabled()) {
+      piece->told_bytes = static_cast<std::int64_t>(bytes);
+      tell_of(*piece, piece->told_bytes);
+    }
     void* memory = piece->memory;
     return {memory, piece.release(), &release, c10::Device(c10::DeviceType::CPU)};
   }
@@ -40,6 +51,7 @@ class ArenaAllocator final : public c10::Allocator {
  private:
   static void release(void* context) {
     const std::unique_ptr<Piece> piece(static_cast<Piece*>(context));
+    if (piece->told_bytes > 0) tell_of(*piece, -piece->told_bytes);
     piece->arena->release(piece->memory);
   }
 

@@ -94,7 +94,10 @@ WrittenFile stream_safetensors(const std::string& path, const NamedTensors& tens
   return {sizeof length + length + end, hasher.hex()};
 }
 
-Safetensors::Safetensors(const std::string& path) : file_(data::open_file(path)) {
+Safetensors::Safetensors(const std::string& path) : Safetensors(data::open_file(path)) {}
+
+Safetensors::Safetensors(std::shared_ptr<const FileBytes> file) : file_(std::move(file)) {
+  const std::string& path = file_->path();
   data::Scratch scratch;
   const std::uint64_t size = file_->size();
   if (size < kLengthBytes) fail(Fault::Data, fmt::format("{}: {} bytes are no safetensors file", path, size));

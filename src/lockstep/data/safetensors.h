@@ -37,6 +37,8 @@ class Safetensors {
  public:
   /// Reads the head alone. Fault::Data, with the byte, if it is not such a file, or is cut short.
   explicit Safetensors(const std::string& path);
+  /// The same of bytes that somebody has opened in another way.
+  explicit Safetensors(std::shared_ptr<const FileBytes> file);
 
   /// In the order of the file.
   const std::vector<std::string>& names() const noexcept { return names_; }

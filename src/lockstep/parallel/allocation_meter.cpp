@@ -33,13 +33,28 @@ class AllocationMeter::Reports final : public c10::MemoryReportingInfoBase {
 };
 
 struct AllocationMeter::Guard {
-  explicit Guard(const std::shared_ptr<Reports>& reports) : info(c10::DebugInfoKind::PROFILER_STATE, reports) {}
+  explicit Guard(const std::shared_ptr<c10::DebugInfoBase>& reports)
+      : info(c10::DebugInfoKind::PROFILER_STATE, reports) {}
   c10::DebugInfoGuard info;
 };
+
+namespace {
+
+// Allocators tell of what goes only where they have told of its coming.
+class Nobody final : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, std::int64_t, std::size_t, std::size_t, c10::Device) override {}
+  bool memoryProfilingEnabled() const override { return false; }
+};
+
+}  // namespace
 
 AllocationMeter::AllocationMeter() : reports_(std::make_shared<Reports>()), guard_(std::make_unique<Guard>(reports_)) {}
 AllocationMeter::~AllocationMeter() = default;
 std::int64_t AllocationMeter::bytes() const noexcept { return reports_->bytes(); }
 std::int64_t AllocationMeter::peak_bytes() const noexcept { return reports_->peak(); }
+
+AllocationMeter::Pause::Pause() : guard_(std::make_unique<Guard>(std::make_shared<Nobody>())) {}
+AllocationMeter::Pause::~Pause() = default;
 
 }  // namespace lockstep::parallel

@@ -49,6 +49,8 @@ class GradientEngine {
   virtual LinkObserver* observer() noexcept { return nullptr; }
   /// Whether ranks have different elements in their buckets.
   virtual bool shared_out() const noexcept { return false; }
+  /// Whether parameters have all their values between steps.
+  virtual bool has_whole_weights() const noexcept { return true; }
 
   /// What is stepped.
   virtual const Buckets& buckets() const noexcept = 0;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "lockstep/parallel/chain.h"
@@ -37,8 +39,9 @@ struct ModelCosts {
   Parameters buffers;     // so too
   std::vector<LinkCosts> links;
   LinkCosts loss;
-  Amount input;         // of the first link
-  bool sparse = false;  // some gradients come as rows
+  Amount input;                        // of the first link
+  bool sparse = false;                 // some gradients come as rows
+  std::set<std::string> partial = {};  // parameters of which ranks of the tensor axis have gradients in part
 };
 
 }  // namespace lockstep::parallel

@@ -20,6 +20,7 @@
 #include "lockstep/core/text.h"
 #include "lockstep/parallel/allocation_meter.h"
 #include "lockstep/parallel/gradient_sink.h"
+#include "lockstep/parallel/layers/layer.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/random_key.h"
 
@@ -262,6 +263,7 @@ ModelCosts probe_links(torch::nn::Module& model, const Chain& chain,
   ModelCosts costs;
   costs.parameters = shapes_of(parameters_of(model), options.type);
   costs.buffers = shapes_of(buffers_of(model), options.type);
+  costs.partial = partial_parameters(model);
   costs.sparse = !sparse_parameters_of(model).empty();
   costs.input = found.amount(found.few.input, found.more.input);
   for (std::size_t number = 0; number < chain.size(); ++number) {

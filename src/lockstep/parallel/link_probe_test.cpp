@@ -29,6 +29,20 @@ TEST(AllocationMeter, CountsWhatIsThereAndWhatWas) {
   EXPECT_EQ(meter.bytes(), 0);
 }
 
+TEST(AllocationMeter, PassesOverWhatOthersCount) {
+  const AllocationMeter meter;
+  at::Tensor counted, others;
+  {
+    const AllocationMeter::Pause pause;
+    others = torch::zeros({1000});
+  }
+  counted = torch::zeros({500});
+  EXPECT_EQ(meter.bytes(), 2000);
+  others = at::Tensor();
+  EXPECT_EQ(meter.bytes(), 2000);
+  EXPECT_EQ(meter.peak_bytes(), 2000);
+}
+
 constexpr std::int64_t kWidth = 32;
 
 /// A map to more and back, three times, with a norm behind.

@@ -16,8 +16,7 @@ at::Tensor linear_map(const at::Tensor& input, const at::Tensor& weight, const s
 
 // Of two matrices, without autograd.
 at::Tensor product(const at::Tensor& left, const at::Tensor& right);
-// The target may be of another type, as the float32 of products that are of bfloat16.
-/// Or on another device.
+// The target may be of another type, as the float32 of products that are of bfloat16, or on another device.
 void product_out(const at::Tensor& target, const at::Tensor& left, const at::Tensor& right);
 void add_product(const at::Tensor& target, const at::Tensor& left, const at::Tensor& right);
 

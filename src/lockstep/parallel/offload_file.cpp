@@ -47,6 +47,8 @@ std::string network_of(long magic) {
   return "";
 }
 
+constexpr long kTmpfs = 0x01021994;
+
 void check_local(const std::string& folder) {
   struct statfs system{};
   if (statfs(folder.c_str(), &system) != 0)
@@ -57,8 +59,7 @@ void check_local(const std::string& folder) {
     fail(Fault::Usage, fmt::format("{} is on {}, and parallel.offload reads and writes there in every step: {}", folder,
                                    network, kRemedy));
   }
-  constexpr long kMemory = 0x01021994;  // tmpfs
-  if (magic == kMemory) {
+  if (magic == kTmpfs) {
     log().warn("{} is a part of memory (tmpfs), so that parallel.offload saves none of it: {}", folder, kRemedy);
   }
   constexpr long kFuse = 0x65735546;  // anything may be behind it: a local disk as well as another host's
@@ -101,6 +102,12 @@ void check_offload_folder(const std::string& folder, std::int64_t bytes) {
   const std::string place = folder_or_usual(folder);
   check_local(place);
   (void)file_in(place, bytes);
+}
+
+bool lies_in_memory(const std::string& folder) {
+  struct statfs system{};
+  return statfs(folder_or_usual(folder).c_str(), &system) == 0 &&
+         static_cast<long>(static_cast<std::uint32_t>(system.f_type)) == kTmpfs;
 }
 
 OffloadFile::OffloadFile(const std::string& folder, std::int64_t bytes)

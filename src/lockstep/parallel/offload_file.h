@@ -23,6 +23,8 @@ namespace lockstep::parallel {
 /// Fault::Usage if no file can be made there or it is not of this host, Fault::Io if there is no room for files of
 /// so many bytes in all. An empty `folder` is $TMPDIR, or /tmp.
 void check_offload_folder(const std::string& folder, std::int64_t bytes);
+/// The folder is a part of memory (tmpfs): what lies there is not saved. Of an empty one as above.
+bool lies_in_memory(const std::string& folder);
 
 class OffloadFile {
  public:

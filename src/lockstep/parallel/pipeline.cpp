@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/allocation_meter.h"
 #include "lockstep/parallel/waiting.h"
 #include "lockstep/profile/span.h"
 
@@ -94,7 +95,10 @@ class Pipeline::Mail {
       on_their_way_.push_back({stages_.send(header_of_none(stages_), to, {.name = name}), 0, gradient});
       return;
     }
-    at::Tensor memory = stages_.empty(tensor.sizes(), tensor.scalar_type());
+    const at::Tensor memory = [&] {
+      const AllocationMeter::Pause counted_here;
+      return stages_.empty(tensor.sizes(), tensor.scalar_type());
+    }();
     memory.copy_(tensor);
     comm::Work work = stages_.send(header_of(memory, stages_), to, {.name = name});
     work.add(stages_.send(memory, to, {.name = name}));

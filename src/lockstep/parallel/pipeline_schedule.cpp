@@ -25,7 +25,8 @@ void require_positive(const PipelineSchedule& schedule) {
   }
   constexpr double kMost = 1 << 22;  // each is looked at several times, and a list may be printed
   const double pieces = 1.0 * schedule.stages * schedule.micro_batches * schedule.chunks;
-  if (pieces > kMost) fail_schedule(schedule, fmt::format("that is {:.0f} forwards, and {:.0f} are the most", pieces, kMost));
+  if (pieces > kMost)
+    fail_schedule(schedule, fmt::format("that is {:.0f} forwards, and {:.0f} are the most", pieces, kMost));
 }
 
 void require_stage(const PipelineSchedule& schedule, int stage) {
@@ -290,6 +291,13 @@ int peak_in_flight(const PipelineSchedule& schedule, int stage) {
     if (action.work == PipelineWork::Backward || action.work == PipelineWork::WeightGradient) --held;
   }
   return most;
+}
+
+bool splits_backward(const PipelineSchedule& schedule) {
+  return std::any_of(schedule.of_stage.begin(), schedule.of_stage.end(), [](const auto& actions) {
+    return std::any_of(actions.begin(), actions.end(),
+                       [](const auto& action) { return action.work == PipelineWork::WeightGradient; });
+  });
 }
 
 std::vector<PipelineMessage> messages(const PipelineSchedule& schedule, int from, int to) {

@@ -95,6 +95,9 @@ double bubble_share(const PipelineTimeline& timeline);
 /// Forward on until the gradients of the weights are known: a split backward frees only a part of it before.
 int peak_in_flight(const PipelineSchedule& schedule, int stage);
 
+/// Whether some gradients of weights are computed apart from those of inputs.
+bool splits_backward(const PipelineSchedule& schedule);
+
 struct PipelineMessage {
   bool gradient;  // else the output of a Forward
   int micro_batch;

@@ -15,6 +15,7 @@
 #include "lockstep/core/hash.h"
 #include "lockstep/core/log.h"
 #include "lockstep/core/text.h"
+#include "lockstep/parallel/allocation_meter.h"
 #include "lockstep/parallel/device_copies.h"
 #include "lockstep/parallel/gradient_sink.h"
 #include "lockstep/parallel/movable_run.h"
@@ -53,6 +54,7 @@ class RunPool {
     // Of other sizes none is needed beside it.
     while (bytes_ > peak_ && !free_.empty()) drop_first();
     peak_ = std::max(peak_, bytes_);
+    const AllocationMeter::Pause counted_here;
     return make_(elements, type);
   }
 
@@ -83,7 +85,7 @@ class ShardedParallel::Engine final : public LinkObserver {
         unit_of_(parameters_.size()),
         place_of_(parameters_.size()),
         units_of_link_(chain.size()),
-        overlap_bytes_(std::max(options_.overlap_bytes, 2 * usual_bytes())),
+        overlap_(units_, options_.overlap_bytes),
         states_(units_.size()),
         make_run_(memory_for(group, options_.device)),
         pool_(make_run_),
@@ -177,10 +179,10 @@ class ShardedParallel::Engine final : public LinkObserver {
     for (const std::size_t unit : units_of_link_[link]) {
       if (next && units_[unit].used_by(*next)) continue;
       // Of two large ones there is no room for a shard beside.
-      if (options_.level == 3 && 2 * bytes_of(units_[unit]) > overlap_bytes_) give_up(unit);
+      if (options_.level == 3 && !overlap_.twice(units_[unit])) give_up(unit);
       reduce(unit);
     }
-    if (next && !fit_together(link, *next)) collect_all();
+    if (next && !overlap_.together(link, *next)) collect_all();
   }
 
   std::vector<Slice> slices() const {
@@ -231,6 +233,7 @@ class ShardedParallel::Engine final : public LinkObserver {
     check_weights_agree(hasher.hex(), *options_.replicas);
   }
 
+  bool has_whole_weights() const noexcept { return options_.level < 3; }
   const Buckets& buckets() const noexcept { return buckets_; }
   Offload* offload() noexcept { return offload_.get(); }
   const Parameters& parameters() const noexcept { return parameters_; }
@@ -353,45 +356,23 @@ class ShardedParallel::Engine final : public LinkObserver {
       if (!options_.begin || !options_.begin(slice.parameter, slice.window, values)) of_first_rank.push_back(slice);
     }
     if (!of_first_rank.empty()) {
-      at::Tensor whole = options_.level < 3 ? states_[unit].whole : pool_.take(layout.elements, layout.type);
+      // Beside slices that `begin` has made the run would lose them: the first rank has its own of those alone.
+      const bool in_place = options_.level < 3 && of_first_rank.size() == slices.size();
+      at::Tensor whole = in_place ? states_[unit].whole : pool_.take(layout.elements, layout.type);
       for (const auto& slice : of_first_rank) part(whole, slice.parameter).copy_(parameters_[slice.parameter].tensor);
       if (options_.replicas != nullptr) options_.replicas->broadcast_(whole, 0, {.name = "weights"}).wait();
       group_.broadcast_(whole, 0, {.name = "weights"}).wait();
       for (const auto& [number, first, window] : of_first_rank) {
-        if (options_.level == 3)
-          shard.narrow(0, first, window.count)
-              .copy_(part(whole, number).flatten().narrow(0, window.first, window.count));
+        if (in_place) break;
+        shard.narrow(0, first, window.count).copy_(part(whole, number).flatten().narrow(0, window.first, window.count));
       }
-      if (options_.level == 3) pool_.give_back(std::move(whole));
+      if (!in_place) pool_.give_back(std::move(whole));
     }
     if (kept.is_meta()) offload_->write(unit, Offload::kWeights, 0, shard);
     for (const std::size_t number : layout.parameters) {
       const at::Tensor& parameter = parameters_[number].tensor;
       parameter.set_data(part(states_[unit].used, number));
     }
-  }
-
-  static std::int64_t bytes_of(const Unit& unit) {
-    return unit.elements * static_cast<std::int64_t>(c10::elementSize(unit.type));
-  }
-
-  /// The median over units.
-  std::int64_t usual_bytes() const {
-    std::vector<std::int64_t> bytes;
-    for (const auto& unit : units_) bytes.push_back(bytes_of(unit));
-    if (bytes.empty()) return 0;
-    const auto middle = bytes.begin() + std::ssize(bytes) / 2;
-    std::nth_element(bytes.begin(), middle, bytes.end());
-    return *middle;
-  }
-
-  /// A matter of sizes alone, so that all ranks find the same.
-  bool fit_together(std::size_t link, std::size_t other) const {
-    std::int64_t bytes = 0;
-    for (const auto& unit : units_) {
-      if (unit.used_by(link) || unit.used_by(other)) bytes += bytes_of(unit);
-    }
-    return bytes <= overlap_bytes_;
   }
 
   // ---- weights -------------------------------------------------------------------------------
@@ -403,7 +384,7 @@ class ShardedParallel::Engine final : public LinkObserver {
       if (!units_[unit].used_by(link) && !(next && units_[unit].used_by(*next))) give_up(unit);
     }
     for (const std::size_t unit : units_of_link_[link]) gather(unit);
-    if (next && fit_together(link, *next)) {
+    if (next && overlap_.together(link, *next)) {
       // From a file only this rank's shard comes while the link computes: to wait for it here would take longer than
       // to gather it later.
       for (const std::size_t unit : units_of_link_[*next]) offloads_weights() ? read(unit) : gather(unit);
@@ -622,7 +603,7 @@ class ShardedParallel::Engine final : public LinkObserver {
   std::vector<Unit> units_;
   std::vector<std::size_t> unit_of_, place_of_;          // by parameter
   std::vector<std::vector<std::size_t>> units_of_link_;  // by link
-  std::int64_t overlap_bytes_;
+  Overlap overlap_;
   std::vector<State> states_;  // by unit
   MakeRun make_run_;
   std::optional<DeviceCopies> copies_;
@@ -661,6 +642,7 @@ at::Tensor ShardedParallel::weight(std::size_t parameter) const { return engine_
 const Parameters& ShardedParallel::parameters() const noexcept { return engine_->parameters(); }
 Parameters ShardedParallel::gradients() const { return engine_->gradients(); }
 std::vector<std::string> ShardedParallel::unused() const { return engine_->unused(); }
+bool ShardedParallel::has_whole_weights() const noexcept { return engine_->has_whole_weights(); }
 void ShardedParallel::check_equal() const { engine_->check_equal(); }
 
 }  // namespace lockstep::parallel

@@ -33,6 +33,7 @@
 #include "lockstep/parallel/chain.h"
 #include "lockstep/parallel/gradient_engine.h"
 #include "lockstep/parallel/offload.h"
+#include "lockstep/parallel/units.h"
 
 namespace lockstep::parallel {
 
@@ -44,9 +45,9 @@ struct ShardedOptions {
   /// See units_of().
   std::vector<std::size_t> cuts = {};
   std::int64_t unit_bytes = std::int64_t{1} << 20;
-  /// Weights of the next link come, and gradients of the one before go, while a link is computed, if what these links
-  /// use is no more than this, or two units of usual size: what a large embedding takes is not taken beside others.
-  std::int64_t overlap_bytes = 64'000'000;
+  /// Weights of the next link come, and gradients of the one before go, while a link is computed, if there is room for
+  /// both (see Overlap): what a large embedding takes is not taken beside others.
+  std::int64_t overlap_bytes = kOverlapBytes;
   /// See GradientEngine::held().
   std::set<std::string> held = {};
   /// The same of parameters of which ranks of another axis have copies: those of a link are a unit of their own, so
@@ -81,6 +82,7 @@ class ShardedParallel final : public GradientEngine {
 
   LinkObserver* observer() noexcept override;
   bool shared_out() const noexcept override { return true; }
+  bool has_whole_weights() const noexcept override;
   void reduce_in_backward(bool last) noexcept override;
   bool lay_out() override;
   void finish() override;

@@ -340,6 +340,31 @@ TEST(Sharded, BeginsSliceBySlice) {
   });
 }
 
+TEST(Sharded, BeginsWithWhatSomeParametersBringThemselves) {
+  for (const int level : {1, 2, 3}) {
+    on_ranks({3}, [level](comm::Communicator& group) {
+      Net net;
+      const Chain chain = net->chain();
+      const Parameters parameters = parameters_of(*net);
+      std::vector<at::Tensor> brought;
+      for (const auto& [name, tensor] : parameters) brought.push_back(tensor.detach().clone());
+      // All in one unit, every other one made slice by slice.
+      ShardedParallel engine(
+          parameters, chain, group,
+          {.level = level, .unit_bytes = 1 << 20, .begin = [](std::size_t number, const Window&, at::Tensor slice) {
+             if (number % 2 == 0) slice.fill_(static_cast<double>(number) + 7);
+             return number % 2 == 0;
+           }});
+      for (std::size_t link = 0; link < chain.size(); ++link) engine.observer()->before_forward(link, {});
+      for (std::size_t number = 0; number < parameters.size(); ++number) {
+        const at::Tensor made = torch::full_like(brought[number], static_cast<double>(number) + 7);
+        EXPECT_TRUE(torch::equal(parameters[number].tensor, number % 2 == 0 ? made : brought[number]))
+            << parameters[number].name << " of level " << level;
+      }
+    });
+  }
+}
+
 /// Shards of ranks that are late come, too, before the engine goes.
 TEST(Sharded, LeavesWholeWeights) {
   static constexpr std::int64_t kWide = 1024;  // a small gathering would be done at once

@@ -43,6 +43,8 @@ std::vector<std::size_t> groups_of_links(const Parameters& parameters, const Cha
 
 bool Unit::used_by(std::size_t link) const { return std::binary_search(links.begin(), links.end(), link); }
 
+std::int64_t Unit::bytes() const { return elements * static_cast<std::int64_t>(c10::elementSize(type)); }
+
 std::vector<Unit> units_of(const Parameters& parameters, const Chain& chain, const std::vector<std::size_t>& cuts,
                            const std::set<std::string>& alone, std::int64_t least_bytes, int shards,
                            const std::set<std::string>& by_link) {
@@ -78,6 +80,23 @@ std::vector<Unit> units_of(const Parameters& parameters, const Chain& chain, con
     result.push_back(std::move(unit));
   }
   return result;
+}
+
+Overlap::Overlap(const std::vector<Unit>& units, std::int64_t bytes) : units_(units), bytes_(bytes) {
+  if (units.empty()) return;
+  std::vector<std::int64_t> sizes;
+  for (const auto& unit : units) sizes.push_back(unit.bytes());
+  const auto median = sizes.begin() + std::ssize(sizes) / 2;
+  std::nth_element(sizes.begin(), median, sizes.end());
+  bytes_ = std::max(bytes_, 2 * *median);
+}
+
+bool Overlap::together(std::size_t link, std::size_t other) const {
+  std::int64_t bytes = 0;
+  for (const auto& unit : units_) {
+    if (unit.used_by(link) || unit.used_by(other)) bytes += unit.bytes();
+  }
+  return bytes <= bytes_;
 }
 
 std::vector<ParameterSlice> slices_of(const Unit& unit, const Parameters& parameters, int shard, int shards) {

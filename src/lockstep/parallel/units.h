@@ -29,6 +29,7 @@ struct Unit {
   std::vector<std::size_t> links;       // that use it, ascending
 
   bool used_by(std::size_t link) const;
+  std::int64_t bytes() const;
 };
 
 /// Links are taken together until their parameters have `least_bytes`. A parameter that several links use which are not
@@ -38,6 +39,24 @@ struct Unit {
 std::vector<Unit> units_of(const Parameters& parameters, const Chain& chain, const std::vector<std::size_t>& cuts,
                            const std::set<std::string>& alone, std::int64_t least_bytes, int shards,
                            const std::set<std::string>& by_link = {});
+
+/// What runs of two links may take at once, if nobody says another number.
+inline constexpr std::int64_t kOverlapBytes = 64'000'000;
+
+/// Whether runs of neighbouring links are in memory at once: if they take no more than `bytes`, or two units of usual
+/// size. A matter of sizes alone, so that all ranks find the same.
+class Overlap {
+ public:
+  explicit Overlap(const std::vector<Unit>& units, std::int64_t bytes = kOverlapBytes);
+  /// Of all that two links use.
+  bool together(std::size_t link, std::size_t other) const;
+  /// The run twice, as weights and as gradients.
+  bool twice(const Unit& unit) const { return 2 * unit.bytes() <= bytes_; }
+
+ private:
+  const std::vector<Unit>& units_;
+  std::int64_t bytes_;
+};
 
 /// What a shard has of a parameter.
 struct ParameterSlice {

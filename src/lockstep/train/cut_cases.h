@@ -90,6 +90,20 @@ dropout = 0.2
 name = "adam"
 lr = 0.01
 )"},
+                                                            {"mnist_cnn", R"(
+steps = 20
+batch = 14
+[data]
+train = "images:samples=60,size=16,classes=3"
+test = "images:samples=10,size=16,classes=3"
+transforms = ["normalise image"]
+[model]
+name = "mnist_cnn"
+dropout = 0.5
+[optimizer]
+name = "sgd"
+lr = 0.01
+)"},
                                                             {"resnet18", R"(
 steps = 20
 batch = 15  # so that ranks and pieces see the same samples together, which batch norms look at

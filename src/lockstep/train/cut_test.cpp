@@ -1,8 +1,12 @@
 // Models that are cut over ranks learn what one process learns that passes the same pieces of
 // each batch one after another.
-#include <cmath>
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,7 @@
 
 #include "lockstep/core/testing.h"
 #include "lockstep/train/cut_cases.h"
+#include "lockstep/train/resumption.h"
 #include "lockstep/train/testing.h"
 
 namespace lockstep::train {
@@ -30,13 +35,13 @@ class Losses final : public Observer {
 };
 
 Learned learn(const std::string& recipe, int ranks, std::vector<std::string> settings,
-              CheckpointSettings checkpoints = {}) {
+              CheckpointSettings checkpoints = {}, const std::function<void(RecipeRun&)>& look = nullptr) {
   settings.insert(settings.begin(), "precision=float64");
   if (recipe.find("parallel =") == std::string::npos) settings.insert(settings.begin(), "parallel.unit_bytes=0");
   const test::TemporaryFolder folder;
   if (checkpoints.folder.empty()) checkpoints = {.folder = folder.path(), .every_steps = 100};
   const auto losses = std::make_shared<Losses>();
-  const auto outcome = testing::train(ranks, settings, checkpoints, recipe, losses);
+  const auto outcome = testing::train(ranks, settings, checkpoints, recipe, losses, look);
   return {losses->all, testing::saved_weights(checkpoints.folder), outcome.result.evaluations.at(0).figures};
 }
 
@@ -55,6 +60,8 @@ struct Variant {
 const std::map<std::string, Variant> kVariants = {
     {"gpt", {"gpt"}},
     {"mlp", {"mlp"}},
+    {"mlp_few", {"mlp", {"batch=7"}}},
+    {"mnist_cnn", {"mnist_cnn"}},
     {"resnet18", {"resnet18"}},
     // The last batch of an epoch is of one sample.
     {"gpt_one_left", {"gpt", {"data.train=tokens:samples=43,length=9,vocabulary=61"}}},
@@ -132,8 +139,16 @@ INSTANTIATE_TEST_SUITE_P(Successors, Cut,
                                                               layout_named("pipe2_tensor2_data2_one_f_one_b"))),
                          name_of);
 
+/// Its dropouts see images and what is split behind them.
+INSTANTIATE_TEST_SUITE_P(Images, Cut,
+                         ::testing::Combine(::testing::Values("mnist_cnn"),
+                                            ::testing::Values(layout_named("tensor2"), layout_named("zero3_data2"),
+                                                              layout_named("pipe2_one_f_one_b"),
+                                                              layout_named("pipe2_tensor2_data2_one_f_one_b"))),
+                         name_of);
+
 INSTANTIATE_TEST_SUITE_P(Uneven, Cut,
-                         ::testing::Combine(::testing::Values("gpt", "gpt_one_left"),
+                         ::testing::Combine(::testing::Values("gpt", "gpt_one_left", "mlp_few"),
                                             ::testing::ValuesIn(layouts_with_empty_pieces())),
                          name_of);
 
@@ -265,18 +280,53 @@ TEST_P(Remade, HasTheBitsOfWhatKeepsAll) {
 /// Whatever is chosen for it.
 TEST(Automatic, LearnsAsOneProcess) {
   const std::string& gpt = kRecipes.at("gpt");
-  const auto of_table = learn(gpt, 4, {"parallel.layout=auto", "accumulate=2", "batch=8"});
-  // Batches of one rank, in the pieces that ranks of the data axis and micro-batches make of them.
-  bool same = false;
-  for (const int pieces : {2, 4, 8}) {
-    const auto whole = learn(gpt, 1, {fmt::format("accumulate={}", pieces), "batch=8"});
-    same = same || std::abs(whole.losses.back() / of_table.losses.back() - 1) < 1e-9;
-  }
-  EXPECT_TRUE(same);
+  std::atomic<std::int64_t> pieces = 0;  // that ranks of the data axis and micro-batches make of a batch
+  const auto of_table = learn(gpt, 4, {"parallel.layout=auto", "accumulate=2", "batch=8"}, {},
+                              [&](RecipeRun& run) { pieces = run.layout.data * run.layout.micro_batches; });
+  expect_same(of_table, learn(gpt, 1, {fmt::format("accumulate={}", pieces.load()), "batch=8"}), "table");
   // Two stages, as they are fixed beside it; and the text alone.
   const auto whole = learn(gpt, 1, {"accumulate=2"});
   expect_same(learn(gpt, 2, {"parallel.layout=auto", "parallel.pipe=2", "accumulate=2"}), whole, "pipe");
-  expect_same(learn("parallel = \"auto\"\n" + gpt, 1, {"accumulate=2"}), whole, "text");
+  const auto of_text = learn("parallel = \"auto\"\n" + gpt, 2, {"accumulate=2"}, {},
+                             [&](RecipeRun& run) { pieces = run.layout.data * run.layout.micro_batches; });
+  expect_same(of_text, learn(gpt, 1, {fmt::format("accumulate={}", pieces.load())}), "text");
+}
+
+TEST(Automatic, KeepsWhatWasChosenWhenARunGoesOn) {
+  const auto chosen = [](const std::optional<train::Layout>& before, const std::vector<const char*>& settings = {}) {
+    std::string text;
+    comm::testing::on_ranks({4}, [&](comm::Communicator& world) {
+      Config recipe = Config::from_text("parallel.layout = \"auto\"\n" + kRecipes.at("gpt"));
+      for (const char* setting : settings) recipe.set(setting);
+      const auto run = make_run(recipe, world, before);
+      if (world.rank() == 0) text = run.layout.text();
+    });
+    return text;
+  };
+  const std::string first = chosen({});
+  // Nobody would choose all of these for so small a model.
+  for (const train::Layout& other : {train::Layout{.data = 2, .tensor = 2, .zero = 2}, train::Layout{.data = 2, .pipe = 2, .zero = 1}}) {
+    EXPECT_NE(other.text(), first);
+    EXPECT_EQ(chosen(other), other.text());
+    EXPECT_EQ(chosen(other, {"parallel.pipe=4"}), "data 1, pipe 4");
+  }
+  EXPECT_EQ(chosen(train::Layout{.data = 2, .tensor = 4}), first);  // of other ranks
+}
+
+TEST(Layouts, AreKeptInCheckpoints) {
+  const test::TemporaryFolder folder;
+  EXPECT_FALSE(layout_before(folder.path()).has_value());
+  std::string text;
+  learn(kRecipes.at("gpt"), 4, {"parallel.tensor=2", "parallel.zero=2", "recompute=2"},
+        {.folder = folder.path(), .every_steps = 10}, [&](RecipeRun& run) {
+          if (run.settings.mesh->index(kDataAxis) + run.settings.mesh->index(kTensorAxis) == 0) text = run.layout.text();
+        });
+  const auto steps = CheckpointFolder(folder.path()).steps();
+  ASSERT_GT(steps.size(), 1U);
+  EXPECT_EQ(layout_before(folder.path()).value().text(), text);
+  // A spoilt manifest is passed over, as a run that goes on does.
+  std::ofstream(fmt::format("{}/{:010}/manifest.json", folder.path(), steps.back())) << "{";
+  EXPECT_EQ(layout_before(folder.path()).value().text(), text);
 }
 
 TEST(Cuts, MayBeGiven) {
@@ -286,6 +336,27 @@ TEST(Cuts, MayBeGiven) {
   expect_same(learn(gpt, 2, {"parallel.pipe=2", "parallel.costs=parameters", "accumulate=4"}), whole, "parameters");
   EXPECT_SAYS(testing::refusal(2, {"parallel.pipe=2", "parallel.cuts=[0, 9]"}, gpt),
               "parallel.cuts = [0, 9] does not cut a model into 2 stages");
+}
+
+TEST(Cuts, StayWhereTheyWereWhenARunGoesOn) {
+  const std::string& gpt = kRecipes.at("gpt");
+  const test::TemporaryFolder folder;
+  learn(gpt, 2, {"parallel.pipe=2", "parallel.cuts=[0, 1]"}, {.folder = folder.path(), .every_steps = 100});
+  comm::testing::on_ranks({2}, [&](comm::Communicator& world) {
+    const auto before = layout_before(folder.path(), world);
+    ASSERT_TRUE(before.has_value());
+    const auto& cuts = before->cuts;
+    ASSERT_EQ(cuts.size(), 3U);
+    const auto begun = [&](const std::vector<const char*>& settings) {
+      Config recipe = Config::from_text(gpt);
+      for (const char* setting : settings) recipe.set(setting);
+      return make_run(recipe, world, before).layout.cuts;
+    };
+    EXPECT_EQ(begun({"parallel.pipe=2"}), cuts);
+    EXPECT_NE(begun({"parallel.pipe=2", "parallel.costs=parameters"}), cuts);
+    EXPECT_EQ(begun({"parallel.pipe=2", "parallel.cuts=[0, 2]"}).at(1), 2U);
+    EXPECT_EQ(begun({"parallel.pipe=2", "parallel.schedule=interleaved", "parallel.chunks=2"}).size(), 5U);
+  });
 }
 
 /// While the second stage does its forward and backward of the only micro-batch, the first has nothing to do.

@@ -110,6 +110,7 @@ class Search {
         layout.pipe = pipe;
         if (ranks % (layout.tensor * layout.pipe) != 0) continue;
         layout.data = ranks / layout.tensor / layout.pipe;
+        if (tensor > begin_.tensor && !limits_.keeps_to_hosts(layout)) continue;
         if (layout.pipe != begin_.pipe) layout.cuts = {};
         if (layout.pipe > 1 && layout.pipe != begin_.pipe && !limits_.cuts.empty()) continue;  // they are of another
         if (limits_.zero_ranks) layout.zero_ranks = limits_.zero_ranks(layout);
@@ -198,23 +199,27 @@ void check_begin(const RunOutline& run, const Layout& layout, bool sparse) {
 
 }  // namespace
 
-DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit) {
+DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit, const std::optional<Layout>& before) {
   DryRun result;
   result.limit = limit;
-  const RunOutline run = outline(recipe, ranks);
+  RunOutline run = outline(recipe, ranks);
   const std::int64_t room = limit.room();
   const RunFacts facts = facts_of(run);
   std::vector<int> hosts;
   for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank / std::max(1, limit.ranks_of_host));
   const auto limits = limits_of(run, hosts, room);
   Layout layout;
-  if (run.mesh.automatic) {
+  if (!run.mesh.automatic) {
+    layout = given_layout(run, hosts);
+  } else if (const auto kept = limits.kept(before)) {
+    layout = *kept;
+    result.reasons = {kept_text(layout)};
+  } else {
     auto choice = choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); }, limits, facts);
     layout = choice.chosen.layout;
     result.reasons = std::move(choice.reasons);
-  } else {
-    layout = given_layout(run, hosts);
   }
+  keep_stages(run.mesh, layout, before);
   check(run, layout, /*sparse=*/false);
   const auto& costs = run.probe->costs(layout.tensor);
   check_begin(run, layout, costs.sparse);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct DryRun {
   nlohmann::json json() const;
 };
 
-/// Of `ranks` ranks. Fault::Usage on what a run would refuse.
-DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit);
+/// Of `ranks` ranks; of a run that would go on, as it was laid out `before`. Fault::Usage on what a run would refuse.
+DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit, const std::optional<Layout>& before = {});
 
 }  // namespace lockstep::train

@@ -182,6 +182,13 @@ TEST(DryRun, LooksForRoomOnTheDisk) {
               "parallel.offload needs /nowhere: No such file or directory");
 }
 
+TEST(DryRun, CountsWhatLiesInMemoryAllTheSame) {
+  const auto found = ask(2, {"parallel.zero=3", "parallel.offload=all", "parallel.offload_folder=/dev/shm"}, 1 << 30);
+  const auto in_memory = ask(2, {"parallel.zero=3"}, 1 << 30);
+  EXPECT_GT(found.outlook.memory.disk, 0);  // for which there must be room, too
+  EXPECT_EQ(found.outlook.memory.state(), in_memory.outlook.memory.state());
+}
+
 TEST(DryRun, ChoosesWhatARunTakes) {
   EXPECT_EQ(ask(2, {"parallel.layout=auto", "parallel.offload=all"}, 1024 * kMiB).outlook.layout.zero, 3);
   EXPECT_EQ(ask(1, {"parallel.layout=auto", "parallel.offload=optimizer"}, 1024 * kMiB).outlook.layout.zero, 1);

@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-double clip(const ModelParts& model, const Clipping& clipping, double scale) {
+double clip_(const ModelParts& model, const Clipping& clipping, double scale) {
   const at::NoGradGuard no_gradients;
   const parallel::GradientEngine& engine = model.engine();
   if (clipping.value > 0) {

@@ -15,7 +15,7 @@ struct Clipping {
 };
 
 /// Clips gradients that are to be multiplied by `scale` first. Returns by what they are to be multiplied now.
-double clip(const ModelParts& model, const Clipping& clipping, double scale);
+double clip_(const ModelParts& model, const Clipping& clipping, double scale);
 
 /// Of parameters that backward did not reach in the first step.
 void warn_of_unused(const parallel::GradientEngine& engine);

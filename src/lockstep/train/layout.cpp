@@ -4,6 +4,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace lockstep::train {
 namespace {
@@ -24,12 +25,37 @@ std::string Layout::text() const {
   return all;
 }
 
-RanksOfHosts ranks_of_hosts(const std::vector<int>& hosts) {
+nlohmann::json noted(const Layout& layout) {
+  return {{"data", layout.data},
+          {"tensor", layout.tensor},
+          {"pipe", layout.pipe},
+          {"chunks", layout.chunks},
+          {"cuts", layout.cuts},
+          {"zero", layout.zero},
+          {"zero_ranks", layout.zero_ranks},
+          {"recompute_every", layout.recompute_every}};
+}
+
+std::optional<Layout> noted_layout(const nlohmann::json& noted) {
+  if (noted.is_null()) return std::nullopt;
+  Layout layout;
+  noted.at("data").get_to(layout.data);
+  noted.at("tensor").get_to(layout.tensor);
+  noted.at("pipe").get_to(layout.pipe);
+  noted.at("chunks").get_to(layout.chunks);
+  noted.at("cuts").get_to(layout.cuts);
+  noted.at("zero").get_to(layout.zero);
+  noted.at("zero_ranks").get_to(layout.zero_ranks);
+  noted.at("recompute_every").get_to(layout.recompute_every);
+  return layout;
+}
+
+int fewest_ranks_of_a_host(const std::vector<int>& hosts) {
   std::map<int, int> ranks;
   for (const int host : hosts) ++ranks[host];
-  RanksOfHosts found{.fewest = static_cast<int>(hosts.size()), .most = 0};
-  for (const auto& [host, count] : ranks) found = {std::min(found.fewest, count), std::max(found.most, count)};
-  return found;
+  int fewest = static_cast<int>(hosts.size());
+  for (const auto& [host, count] : ranks) fewest = std::min(fewest, count);
+  return fewest;
 }
 
 std::int64_t RunFacts::samples_of_rank(const Layout& layout) const { return shared(batch(layout.data), layout.data); }

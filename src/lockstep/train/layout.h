@@ -6,8 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 namespace lockstep::train {
 
@@ -32,12 +35,12 @@ struct Layout {
   std::string text() const;
 };
 
-/// Of the hosts that ranks are on, by rank.
-struct RanksOfHosts {
-  int fewest = 0;  // ranks that talk most stay within it, on all hosts
-  int most = 0;    // they share a host's memory
-};
-RanksOfHosts ranks_of_hosts(const std::vector<int>& hosts);
+/// What a checkpoint keeps of it, and what that says; none of null.
+nlohmann::json noted(const Layout& layout);
+std::optional<Layout> noted_layout(const nlohmann::json& noted);
+
+/// Of the hosts that ranks are on, by rank: the ranks of the one that has the fewest.
+int fewest_ranks_of_a_host(const std::vector<int>& hosts);
 
 /// What a run is beside its layout.
 struct RunFacts {
@@ -48,7 +51,8 @@ struct RunFacts {
   /// Whether a fused step shares the optimiser's states out; `sparse`: some gradients come as rows.
   std::function<bool(const Layout&, bool sparse)> fuses;
 
-  bool measured = true;  // stages are balanced by what links take, else by the sizes of their matrices
+  bool disk_is_memory = false;  // what would lie in a file is in memory all the same (tmpfs)
+  bool measured = true;         // stages are balanced by what links take, else by the sizes of their matrices
 
   // Of a rank that has most.
   std::int64_t samples_of_rank(const Layout& layout) const;

@@ -1,7 +1,9 @@
 #include "lockstep/train/layout_agreement.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
 #include "lockstep/train/memory_forecast.h"
 #include "lockstep/train/memory_limit.h"
@@ -23,15 +25,18 @@ std::string bytes_of(const Value* values, std::size_t count) {
 
 }  // namespace
 
-AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world) {
+AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world, const std::optional<Layout>& before) {
   const auto& hosts = world.hosts();
   if (!run.mesh.automatic) return {given_layout(run, hosts), {}};
+  if (const auto layout = limits_of(run, hosts, 0).kept(before)) return {*layout, {kept_text(*layout)}};
   AgreedLayout result;
   Chosen chosen{};
+  const auto own_host = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.rank())]);
+  const auto rooms = comm::gather_one_each(world, memory_limit(static_cast<int>(own_host)).room(), "memory of ranks");
   if (world.rank() == 0) {
     const auto choice =
         choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); },
-                      limits_of(run, hosts, memory_limit(ranks_of_hosts(hosts).most).room()), facts_of(run));
+                      limits_of(run, hosts, *std::min_element(rooms.begin(), rooms.end())), facts_of(run));
     const Layout& layout = choice.chosen.layout;
     chosen = {layout.data, layout.tensor, layout.pipe, layout.zero, layout.zero_ranks, layout.recompute_every};
     result.reasons = choice.reasons;

@@ -4,6 +4,7 @@
 // rank, and cuts must not.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ struct AgreedLayout {
   Layout layout;
   std::vector<std::string> reasons;  // on rank 0, where it was chosen
 };
-/// As the recipe says it, or chosen. A collective.
-AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world);
+/// As the recipe says it, as it was `before`, see LayoutLimits::kept(), or chosen. A collective.
+AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world, const std::optional<Layout>& before);
 
 struct AgreedCosts {
   std::vector<double> costs;  // of links; empty: nobody has measured them

@@ -38,6 +38,11 @@ std::vector<int> divisors(int number) {
 
 std::string bytes_text(double bytes) { return format_bytes(static_cast<std::int64_t>(bytes)); }
 
+template <class Number>
+bool allowed(const std::optional<Number>& fixed, Number value) {
+  return !fixed || *fixed == value;
+}
+
 /// All layouts that limits allow, and why others are none.
 class Candidates {
  public:
@@ -58,15 +63,10 @@ class Candidates {
   }
 
  private:
-  template <class Number>
-  static bool allowed(const std::optional<Number>& fixed, Number value) {
-    return !fixed || *fixed == value;
-  }
-
   void add_split(int tensor) {
     if (!allowed(limits_.tensor, tensor)) return;
     if (tensor > 1 && !limits_.why_not_cut.empty()) return;
-    if (tensor > limits_.ranks_of_host) return;
+    if (tensor > limits_.ranks_of_host) return;  // before costs are asked for, which takes long
     const ModelCosts* costs = nullptr;
     try {
       costs = &costs_(tensor);
@@ -86,6 +86,7 @@ class Candidates {
     layout.data = limits_.ranks / tensor / pipe;
     if (!allowed(limits_.pipe, pipe) || !allowed(limits_.data, layout.data)) return;
     if (pipe > 1 && !limits_.why_not_cut.empty()) return;
+    if (!limits_.keeps_to_hosts(layout)) return;
     if (pipe == 1) layout.cuts = {};
     if (limits_.zero_ranks) layout.zero_ranks = limits_.zero_ranks(layout);
     if (static_cast<std::size_t>(pipe * layout.chunks) > costs.links.size() && pipe > 1) return;
@@ -171,7 +172,49 @@ std::string outlook_text(const LayoutOutlook& one) {
   return text;
 }
 
+/// For somebody who finds that there is no layout.
+std::string fixed_text(const LayoutLimits& limits) {
+  std::vector<std::string> fixed;
+  const auto add = [&](const char* name, const std::optional<int>& value) {
+    if (value) fixed.push_back(fmt::format("{} {}", name, *value));
+  };
+  add("data", limits.data);
+  add("tensor", limits.tensor);
+  add("pipe", limits.pipe);
+  add("zero", limits.zero);
+  std::string text =
+      fixed.empty() ? "" : fmt::format("{} {} fixed, ", join(fixed, ", "), fixed.size() > 1 ? "are" : "is");
+  text += fmt::format("data x tensor x pipe is {}, and the tensor axis stays on a host, which has {} ranks",
+                      limits.ranks, limits.ranks_of_host);
+  if (!limits.why_not_cut.empty())
+    text += fmt::format("; layers are not cut, for that does not go with {}", limits.why_not_cut);
+  return text;
+}
+
 }  // namespace
+
+bool LayoutLimits::keeps_to_hosts(const Layout& layout) const {
+  return layout.tensor <= ranks_of_host && (!tensor_ranks_on_host || tensor_ranks_on_host(layout) == layout.tensor);
+}
+
+std::optional<Layout> LayoutLimits::kept(const std::optional<Layout>& before) const {
+  if (!before || before->ranks() != ranks) return std::nullopt;
+  const bool as_fixed = allowed(data, before->data) && allowed(tensor, before->tensor) &&
+                        allowed(pipe, before->pipe) && allowed(zero, before->zero) &&
+                        allowed(recompute_every, before->recompute_every);
+  const bool may_be_cut = why_not_cut.empty() || before->data == ranks;
+  const bool may_be_shared_out = why_not_shared_out.empty() || before->zero <= least_zero;
+  if (!as_fixed || !may_be_cut || !may_be_shared_out || before->zero < least_zero || !keeps_to_hosts(*before))
+    return std::nullopt;
+  Layout layout = given;
+  layout.data = before->data;
+  layout.tensor = before->tensor;
+  layout.pipe = before->pipe;
+  layout.zero = before->zero;
+  layout.recompute_every = before->recompute_every;
+  if (zero_ranks) layout.zero_ranks = zero_ranks(layout);
+  return layout;
+}
 
 LayoutOutlook outlook(const ModelCosts& costs, const Layout& layout, const RunFacts& facts) {
   LayoutOutlook result;
@@ -223,9 +266,9 @@ bool comes_before(const LayoutOutlook& one, const LayoutOutlook& other) {
 LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits, const RunFacts& facts) {
   const Candidates candidates(costs, limits, facts);
   if (candidates.all().empty()) {
-    fail(Fault::Usage, fmt::format("parallel = \"auto\" finds no layout of {} ranks: {}", limits.ranks,
-                                   candidates.refusals().empty() ? "what is fixed beside it allows none"
-                                                                 : list_some(candidates.refusals(), 3)));
+    fail(Fault::Usage,
+         fmt::format("parallel = \"auto\" finds no layout of {} ranks: {}", limits.ranks,
+                     candidates.refusals().empty() ? fixed_text(limits) : list_some(candidates.refusals(), 3)));
   }
   const auto fits = [&](const LayoutOutlook& one) {
     return limits.memory_bytes == 0 || needed_bytes(one.memory) <= limits.memory_bytes;

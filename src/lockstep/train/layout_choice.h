@@ -24,8 +24,15 @@ namespace lockstep::train {
 using CostsBySplit = std::function<const parallel::ModelCosts&(int tensor)>;
 
 struct LayoutLimits {
+  bool keeps_to_hosts(const Layout& layout) const;
+  /// The one that was chosen when the run was begun, with what is not chosen as it is now; none if that was not to be
+  /// chosen today. A run that goes on keeps it: measured anew, another might come first.
+  std::optional<Layout> kept(const std::optional<Layout>& before) const;
+
   int ranks = 1;
-  int ranks_of_host = 1;               // ranks of the tensor axis stay on one host
+  int ranks_of_host = 1;  // ranks of the tensor axis stay on one host
+  /// How many of them are sure to, for hosts need not hold whole groups. None: as many as a host has.
+  std::function<int(const Layout& layout)> tensor_ranks_on_host = {};
   std::int64_t memory_bytes = 0;       // of a rank; 0: any
   Layout given = {};                   // what is not chosen: schedule, chunks, micro-batches, units
   std::vector<std::size_t> cuts = {};  // the first links of the stages; empty: balanced

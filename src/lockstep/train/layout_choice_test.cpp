@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -69,6 +70,15 @@ TEST(LayoutChoice, LargeWeightsOfFewSamplesGoToTensor) {
   // Ranks of the tensor axis talk in every layer: not between hosts.
   const auto over_hosts = choose(model, {.ranks = 4, .ranks_of_host = 2}, 4);
   EXPECT_EQ(over_hosts.chosen.layout.text(), "data 2, tensor 2");
+  // Of two hosts of three ranks the second pair would lie on both.
+  const LayoutLimits of_threes{.ranks = 6, .ranks_of_host = 3, .tensor_ranks_on_host = [](const Layout& layout) {
+                                 return std::gcd(layout.tensor, 3);
+                               }};
+  EXPECT_EQ(choose(model, of_threes, 6).chosen.layout.text(), "data 2, tensor 3");
+  LayoutLimits of_pairs = of_threes;
+  of_pairs.tensor = 2;
+  EXPECT_NE(test::message_of([&] { (void)choose(model, of_pairs, 6); }, Fault::Usage).find("stays on a host"),
+            std::string::npos);
 }
 
 TEST(LayoutChoice, ASampleIsNotShared) {
@@ -121,7 +131,11 @@ TEST(LayoutChoice, KeepsToWhatIsFixed) {
   EXPECT_EQ(choose(model, limits, 64).chosen.layout.text(), "data 1, tensor 2, pipe 2");
   limits.why_not_cut = "exact = true";
   const auto message = test::message_of([&] { (void)choose(model, limits, 64); }, Fault::Usage);
-  EXPECT_NE(message.find("finds no layout of 4 ranks"), std::string::npos) << message;
+  EXPECT_EQ(
+      message,
+      "parallel = \"auto\" finds no layout of 4 ranks: tensor 2, pipe 2 are fixed, data x tensor x pipe is 4, and "
+      "the tensor axis stays on a host, which has 4 ranks; layers are not cut, for that does not go with exact = "
+      "true");
 }
 
 TEST(LayoutChoice, CountsPiecesAsTheyAre) {
@@ -212,10 +226,9 @@ TEST(LayoutChoice, KeepsToWhatARunTakes) {
             1);
 }
 
-TEST(RanksOfHosts, AreTheFewestAndTheMost) {
-  const auto found = ranks_of_hosts({0, 0, 0, 1});
-  EXPECT_EQ(found.fewest, 1);
-  EXPECT_EQ(found.most, 3);
+TEST(Hosts, HaveDifferentlyManyRanks) {
+  EXPECT_EQ(fewest_ranks_of_a_host({0, 0, 0, 1}), 1);
+  EXPECT_EQ(fewest_ranks_of_a_host({0, 0, 0, 1, 1}), 2);
 }
 
 TEST(LayoutChoice, SaysWhatCannotBeSplit) {

@@ -85,22 +85,22 @@ class StageForecast {
     for (const auto& parameter : trained_) {
       if (parallel::uses(of_tied, parameter.name)) alone.insert(parameter.name);
     }
-    const auto units = parallel::units_of(trained_, costs_.chain, cuts_, alone, layout_.unit_bytes, ranks);
+    const auto units =
+        parallel::units_of(trained_, costs_.chain, cuts_, alone, layout_.unit_bytes, ranks, costs_.partial);
     MemoryUse use;
     std::int64_t whole = 0;
     std::vector<std::int64_t> shards;
     for (const auto& unit : units) {
-      const std::int64_t bytes = bytes_of_unit(unit), shard = bytes / ranks;
+      const std::int64_t bytes = unit.bytes(), shard = bytes / ranks;
       whole += bytes;
       shards.push_back(shard);
       const std::int64_t states = facts_.optimizer_states * shard;
-      if (layout_.offload == kOffloadAll) {
-        use.disk += shard;
-      } else {
-        use.weights += layout_.zero < 3 ? bytes : shard;
-      }
+      const bool weights_in_file = layout_.offload == kOffloadAll, states_in_file = layout_.offload != kOffloadNothing;
+      if (weights_in_file) use.disk += shard;
+      if (states_in_file) use.disk += states;
+      if (!weights_in_file || facts_.disk_is_memory) use.weights += layout_.zero < 3 ? bytes : shard;
+      if (!states_in_file || facts_.disk_is_memory) use.optimizer += states;
       use.gradients += shard;
-      (layout_.offload == kOffloadNothing ? use.optimizer : use.disk) += states;
     }
     use.buffers = buffers_of_disk(units, ranks);
     // A checkpoint reads what is on disk parameter by parameter.
@@ -130,18 +130,16 @@ class StageForecast {
         {.weights = layout_.offload == kOffloadAll, .states = static_cast<int>(facts_.optimizer_states)}, shards);
   }
 
-  static std::int64_t bytes_of_unit(const parallel::Unit& unit) {
-    return unit.elements * static_cast<std::int64_t>(c10::elementSize(unit.type));
-  }
-
-  /// Of a link and the next, of which the one is used while the other comes.
+  /// Of a link and the next, of which the one is used while the other comes, if there is room for both.
   std::int64_t gathered(const std::vector<parallel::Unit>& units) const {
+    const parallel::Overlap overlap(units);
     std::int64_t most = 0;
     for (const auto& [first, last] : passes_) {
       for (std::size_t link = first; link < last; ++link) {
+        const bool with_next = link + 1 < last && overlap.together(link, link + 1);
         std::int64_t bytes = 0;
         for (const auto& unit : units) {
-          if (unit.used_by(link) || (link + 1 < last && unit.used_by(link + 1))) bytes += bytes_of_unit(unit);
+          if (unit.used_by(link) || (with_next && unit.used_by(link + 1))) bytes += unit.bytes();
         }
         most = std::max(most, bytes);
       }
@@ -149,8 +147,15 @@ class StageForecast {
     return most;
   }
 
-  /// Those that backward computes, and the ones before, which are being summed.
+  /// Those that backward computes, and the ones before, which are being summed, if there is room for both.
   std::int64_t gradients_on_their_way(const std::vector<parallel::Unit>& units) const {
+    if (layout_.pipe > 1 && parallel::splits_backward(schedule())) {
+      // What is not put off, as of biases, has come for all units before the rest is computed.
+      std::int64_t all = 0;
+      for (const auto& unit : units) all += unit.bytes();
+      return all;
+    }
+    const parallel::Overlap overlap(units);
     std::int64_t most = 0, sent = 0;
     auto passes = passes_;
     if (layout_.micro_batches > 1) passes.insert(passes.end(), passes_.begin(), passes_.end());
@@ -161,13 +166,14 @@ class StageForecast {
           if (unit.used_by(link)) computed.insert(&unit);
         }
         std::int64_t bytes = sent;
-        for (const auto* unit : computed) bytes += bytes_of_unit(*unit);
+        for (const auto* unit : computed) bytes += unit->bytes();
         most = std::max(most, bytes);
         for (auto unit = computed.begin(); unit != computed.end();) {
           const bool goes_on = link > first && (*unit)->used_by(link - 1);
-          if (!goes_on) sent = bytes_of_unit(**unit);
+          if (!goes_on) sent = (*unit)->bytes();
           unit = goes_on ? std::next(unit) : computed.erase(unit);
         }
+        if (link > first && !overlap.together(link, link - 1)) sent = 0;
       }
     }
     return most;
@@ -216,11 +222,11 @@ class StageForecast {
     return static_cast<std::int64_t>((in_flight - 1) * most_held + most_at_work);
   }
 
-  int most_in_flight(int stage) const {
-    const auto schedule = parallel::make_pipeline_schedule(layout_.schedule, layout_.pipe,
-                                                           static_cast<int>(layout_.micro_batches), layout_.chunks);
-    return parallel::peak_in_flight(schedule, stage);
+  parallel::PipelineSchedule schedule() const {
+    return parallel::make_pipeline_schedule(layout_.schedule, layout_.pipe, static_cast<int>(layout_.micro_batches),
+                                            layout_.chunks);
   }
+  int most_in_flight(int stage) const { return parallel::peak_in_flight(schedule(), stage); }
 
   /// Between stages, as far as the next is behind: before it has values, this stage does not see their slopes, and
   /// before the last has slopes, that one has their micro-batch under way.

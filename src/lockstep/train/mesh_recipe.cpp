@@ -67,11 +67,14 @@ void check_of_use(const MeshRecipe& recipe, const std::string& key, bool chunks_
   if (recipe.automatic) return;  // what is chosen may have no use for it
   for (const auto& [name, size] : recipe.axes) {
     if (name != kPipeAxis || size != 1) continue;
-    const std::string unused = !recipe.cuts.empty() ? "cuts" : chunks_are_said && recipe.pipeline_chunks > 1 ? "chunks" : "";
+    const std::string unused = !recipe.cuts.empty()                            ? "cuts"
+                               : chunks_are_said && recipe.pipeline_chunks > 1 ? "chunks"
+                                                                               : "";
     if (unused.empty()) continue;
-    fail(Fault::Usage, fmt::format("{0}.{1} is of stages, and {0}.{2} = 1 makes none: set {0}.{2} to 2 or more, or leave "
-                                   "{0}.{1} out",
-                                   key, unused, kPipeAxis));
+    fail(Fault::Usage,
+         fmt::format("{0}.{1} is of stages, and {0}.{2} = 1 makes none: set {0}.{2} to 2 or more, or leave "
+                     "{0}.{1} out",
+                     key, unused, kPipeAxis));
   }
   if ((recipe.zero_ranks > 0 || recipe.zero_within_host) && recipe.zero == 0) {
     fail(Fault::Usage, fmt::format("{0}.zero_ranks = {1} says how many ranks share one copy out, and {0}.zero = 0 "
@@ -164,12 +167,12 @@ Layout layout_of(const MeshRecipe& recipe, int ranks) {
   return layout;
 }
 
-int data_ranks_of_host(MeshRecipe recipe, Layout layout, std::vector<int> hosts) {
+int ranks_on_host(const std::string& axis, MeshRecipe recipe, Layout layout, std::vector<int> hosts) {
   for (auto& [name, size] : recipe.axes) size = ranks_along(layout, name);
   const std::size_t known = hosts.size();
   const int count = *std::max_element(hosts.begin(), hosts.end()) + 1;
   while (hosts.size() < static_cast<std::size_t>(layout.ranks())) hosts.push_back(hosts[hosts.size() - known] + count);
-  return parallel::neighbours_on_host(recipe.axes, kDataAxis, std::move(hosts));
+  return parallel::neighbours_on_host(recipe.axes, axis, std::move(hosts));
 }
 
 int ranks_within(const MeshRecipe& recipe, int before, int room) {

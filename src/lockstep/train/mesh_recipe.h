@@ -47,9 +47,9 @@ struct MeshRecipe {
 MeshRecipe read_mesh(const Config& recipe, const std::string& key, int ranks);
 /// The sizes of its axes, whose product is the number of ranks. Fault::Usage if it is not.
 Layout layout_of(const MeshRecipe& recipe, int ranks);
-/// How many ranks of the data axis may be sure to be on one host, see parallel::neighbours_on_host(). Where the layout
-/// has more ranks than there are `hosts`, others like these are thought of.
-int data_ranks_of_host(MeshRecipe recipe, Layout layout, std::vector<int> hosts);
+/// How many ranks of `axis` may be sure to be on one host, see parallel::neighbours_on_host(). Where the layout has
+/// more ranks than there are `hosts`, others like these are thought of.
+int ranks_on_host(const std::string& axis, MeshRecipe recipe, Layout layout, std::vector<int> hosts);
 /// Of ranks that were `before` the most that `room` holds and that divide along the data axis alone; at least as many
 /// as the other axes need, and `before` where the data axis does not take the rest.
 int ranks_within(const MeshRecipe& recipe, int before, int room);

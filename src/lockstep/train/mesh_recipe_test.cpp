@@ -48,12 +48,15 @@ TEST(MeshRecipe, RefusesWhatHasNoUse) {
   EXPECT_NO_THROW((void)read(4, {"layout='auto'", "zero_ranks=2", "sequence=true"}));
 }
 
-TEST(MeshRecipe, CountsRanksOfTheDataAxisOnAHost) {
+TEST(MeshRecipe, CountsRanksOfAnAxisOnAHost) {
   EXPECT_TRUE(read(4, {"zero=3", "zero_ranks='host'"}).zero_within_host);
-  EXPECT_EQ(data_ranks_of_host(read(4, {"tensor=2"}), {.data = 2, .tensor = 2}, {0, 0, 1, 1}), 1);
-  EXPECT_EQ(data_ranks_of_host(read(4, {}), {.data = 4}, {0, 0, 1, 1}), 2);
-  EXPECT_EQ(data_ranks_of_host(read(4, {}), {.data = 8}, {0, 0, 1, 1}), 2);  // of four hosts, then
-  EXPECT_EQ(data_ranks_of_host(read(4, {"order=['data', 'pipe', 'tensor']"}), {.data = 2, .pipe = 2}, {0, 0, 1, 1}), 1);
+  EXPECT_EQ(ranks_on_host(kDataAxis, read(4, {"tensor=2"}), {.data = 2, .tensor = 2}, {0, 0, 1, 1}), 1);
+  EXPECT_EQ(ranks_on_host(kDataAxis, read(4, {}), {.data = 4}, {0, 0, 1, 1}), 2);
+  EXPECT_EQ(ranks_on_host(kDataAxis, read(4, {}), {.data = 8}, {0, 0, 1, 1}), 2);  // of four hosts, then
+  EXPECT_EQ(
+      ranks_on_host(kDataAxis, read(4, {"order=['data', 'pipe', 'tensor']"}), {.data = 2, .pipe = 2}, {0, 0, 1, 1}), 1);
+  EXPECT_EQ(ranks_on_host(kTensorAxis, read(6, {"tensor=2"}), {.data = 3, .tensor = 2}, {0, 0, 0, 1, 1, 1}), 1);
+  EXPECT_EQ(ranks_on_host(kTensorAxis, read(6, {"tensor=3"}), {.data = 2, .tensor = 3}, {0, 0, 0, 1, 1, 1}), 3);
 }
 
 TEST(MeshRecipe, AnyAxisTakesTheRest) {

@@ -148,7 +148,7 @@ bool ModelParts::weights_finite() const {
 
 void ModelParts::check_equal() const {
   // Where a shard begins depends on all that is in its unit, of which ranks have slices that may differ in size.
-  if (tensor_.size() == 1 || engine_.shared_out()) return;
+  if (tensor_.size() == 1 || !engine_.has_whole_weights()) return;
   Hasher hasher;
   for (const auto& [name, parameter] : engine_.parameters()) {
     if (!everywhere_.contains(name)) continue;

@@ -325,22 +325,24 @@ RunOutline outline(const Config& recipe, int ranks, TrainingData data) {
   return run;
 }
 
-RecipeRun make_run(const Config& recipe, comm::Communicator& group) {
-  return make_run(recipe, group, make_data(recipe));
+RecipeRun make_run(const Config& recipe, comm::Communicator& group, const std::optional<Layout>& before) {
+  return make_run(recipe, group, make_data(recipe), before);
 }
 
-RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData data) {
+RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData data,
+                   const std::optional<Layout>& before) {
   RecipeRun run;
   RunOutline begun = outline(recipe, world.size(), std::move(data));
   run.data = std::move(begun.data);
-  auto agreed = agree_on_layout(begun, world);
+  auto agreed = agree_on_layout(begun, world, before);
   run.layout = std::move(agreed.layout);
   check(begun, run.layout, /*sparse=*/false);  // which the trainer sees to, when there is a model
   run.notes = std::move(agreed.reasons);
   run.probe = begun.probe;
   run.facts = facts_of(begun);
   make_mesh(begun.mesh, run.layout, world);
-  const MeshRecipe& cut = begun.mesh;
+  MeshRecipe& cut = begun.mesh;
+  keep_stages(cut, run.layout, before);
   run.settings = settings_of(begun, run.layout);
   run.settings.mesh = cut.mesh;
   const auto costs = agree_on_costs(begun, run.layout, world);
@@ -355,6 +357,7 @@ RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData
                            .cuts = cut.cuts,
                            .costs = costs.costs});
   run.layout.cuts = model->cuts;
+  run.settings.layout = run.layout;
   if (run.layout.pipe > 1) {
     for (auto& line : stage_lines(model->chain(), model->cuts, run.layout.pipe, costs.costs))
       run.notes.push_back(std::move(line));

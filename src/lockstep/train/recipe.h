@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,10 @@ struct RecipeRun {
 };
 
 /// Of data that is there already, instead of the recipe's.
-RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData data);
+RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData data,
+                   const std::optional<Layout>& before = {});
 /// `recipe` must outlive the run. Fault::Usage on a key that nobody knows, proposing the nearest; on all ranks alike.
-RecipeRun make_run(const Config& recipe, comm::Communicator& world);
+/// A run that goes on keeps what was measured and chosen `before`, see layout_before().
+RecipeRun make_run(const Config& recipe, comm::Communicator& world, const std::optional<Layout>& before = {});
 
 }  // namespace lockstep::train

@@ -72,6 +72,27 @@ Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, co
   return result;
 }
 
+std::optional<Layout> layout_before(const std::string& folder) {
+  const CheckpointFolder checkpoints(folder);
+  const auto steps = checkpoints.steps();
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      return noted_layout(checkpoints.facts(*step).value("layout", nlohmann::json()));
+    } catch (const Error&) {
+      // Spoilt, which resume() tells of; it goes on from the one before.
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Layout> layout_before(const std::string& folder, comm::Communicator& group) {
+  nlohmann::json all;
+  if (group.rank() == 0) {
+    if (const auto layout = layout_before(folder)) all = noted(*layout);
+  }
+  return noted_layout(nlohmann::json::parse(group.broadcast_bytes(all.dump(), 0)));
+}
+
 void load_into(const parallel::Parameters& targets, const Resumed& resumed, const std::string& prefix) {
   for (const auto& [name, tensor] : targets) {
     if (resumed.tensors.read_into(tensor, prefix + name, part_of(resumed.parts, name, tensor))) continue;

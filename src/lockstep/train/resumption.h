@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "lockstep/data/loader.h"
 #include "lockstep/parallel/parameter.h"
 #include "lockstep/train/checkpoint_saver.h"
+#include "lockstep/train/layout.h"
 
 namespace torch::nn {
 class Module;
@@ -35,6 +37,12 @@ struct Resumed {
 /// not that of the checkpoint, or the folder of a run that begins holds one already. A collective of `group`.
 Resumed resume(const CheckpointSettings& settings, comm::Communicator& group, const comm::Communicator& replicas,
                torch::nn::Module& model, const nlohmann::json& data, bool shared_out);
+
+/// How the newest checkpoint in `folder` whose manifest can be read was laid out; none: there is no such, or it does
+/// not say.
+std::optional<Layout> layout_before(const std::string& folder);
+/// As rank 0 sees it. A collective.
+std::optional<Layout> layout_before(const std::string& folder, comm::Communicator& group);
 
 /// `targets` become the tensors of the same name, with `prefix` in front.
 void load_into(const parallel::Parameters& targets, const Resumed& resumed, const std::string& prefix);

@@ -1,8 +1,11 @@
 #include "lockstep/train/run_outline.h"
 
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/offload_file.h"
 #include "lockstep/train/trainer_check.h"
 
 namespace lockstep::train {
@@ -31,6 +34,7 @@ RunFacts facts_of(const RunOutline& run) {
                 laid_out.offload = layout.offload;
                 return fuses(laid_out, sparse, layout.data < layout.ranks(), layout.data);
               },
+          .disk_is_memory = parallel::lies_in_memory(run.mesh.offload_folder),
           .measured = run.mesh.measured};
 }
 
@@ -57,17 +61,31 @@ void check(const RunOutline& run, const Layout& layout, bool sparse) {
 
 Layout given_layout(const RunOutline& run, const std::vector<int>& hosts) {
   Layout layout = layout_of(run.mesh, static_cast<int>(hosts.size()));
-  if (run.mesh.zero_within_host) layout.zero_ranks = data_ranks_of_host(run.mesh, layout, hosts);
+  if (run.mesh.zero_within_host) layout.zero_ranks = ranks_on_host(kDataAxis, run.mesh, layout, hosts);
   const TrainerSettings settings = run.settings(layout.data);
   layout.micro_batches = settings.accumulate;
   layout.recompute_every = settings.recompute_every;
   return layout;
 }
 
+void keep_stages(MeshRecipe& mesh, const Layout& layout, const std::optional<Layout>& before) {
+  if (layout.pipe == 1 || !mesh.measured || !mesh.cuts.empty() || !before) return;
+  if (before->pipe != layout.pipe || before->chunks != layout.chunks || before->cuts.empty()) return;
+  mesh.cuts.assign(before->cuts.begin(), std::prev(before->cuts.end()));
+}
+
+std::string kept_text(const Layout& layout) {
+  return fmt::format("chosen when the run was begun: {}", layout.text());
+}
+
 LayoutLimits limits_of(const RunOutline& run, const std::vector<int>& hosts, std::int64_t memory_bytes) {
   const TrainerSettings settings = run.settings(1);
+  const auto on_host = [&run, hosts](const char* axis) {
+    return [&run, hosts, axis](const Layout& layout) { return ranks_on_host(axis, run.mesh, layout, hosts); };
+  };
   LayoutLimits limits{.ranks = static_cast<int>(hosts.size()),
-                      .ranks_of_host = ranks_of_hosts(hosts).fewest,
+                      .ranks_of_host = fewest_ranks_of_a_host(hosts),
+                      .tensor_ranks_on_host = on_host(kTensorAxis),
                       .memory_bytes = memory_bytes};
   limits.given = {.schedule = run.mesh.pipeline_schedule,
                   .chunks = run.mesh.pipeline_chunks,
@@ -85,8 +103,7 @@ LayoutLimits limits_of(const RunOutline& run, const std::vector<int>& hosts, std
   if (run.mesh.automatic && !limits.cuts.empty() && !limits.pipe)
     limits.pipe = stages_of(limits.cuts, limits.given.chunks);
   if (run.mesh.fixed.contains("zero")) limits.zero = run.mesh.zero;
-  if (run.mesh.zero_within_host)
-    limits.zero_ranks = [&run, hosts](const Layout& layout) { return data_ranks_of_host(run.mesh, layout, hosts); };
+  if (run.mesh.zero_within_host) limits.zero_ranks = on_host(kDataAxis);
   if (run.fixes_recompute) limits.recompute_every = settings.recompute_every;
   limits.why_not_cut = why_not_cut(settings);
   if (run.loads_weights) limits.why_not_cut = "model.weights, a file of a whole model";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -94,7 +95,9 @@ nlohmann::json noted_parts(const data::NamedTensors& tensors, const TensorParts&
 }
 
 void SavedTensors::add(const std::string& path, const nlohmann::json& parts) {
-  const auto file = std::make_shared<const data::Safetensors>(path);
+  // Of thousands of ranks there are thousands of files, and a process may not have so many open at once.
+  data::check_can_read(path);
+  const auto file = std::make_shared<const data::Safetensors>(data::plain_file(path, std::filesystem::file_size(path)));
   for (const auto& name : file->names()) {
     ParameterPart part(file->shape(name));
     if (parts.contains(name)) {

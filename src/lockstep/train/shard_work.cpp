@@ -54,8 +54,10 @@ class ShardWork::Feed final : public parallel::PipelineFeed {
   at::Tensor slopes(int micro_batch, const at::Tensor& outputs) override {
     const data::Batch piece = work_.prepared(batch_, range(micro_batch));
     const at::Tensor leaf = outputs.detach().requires_grad_();
-    const Autocast autocast(work_.settings_.precision, work_.device_.type());
-    const Score score = work_.chain_task_->score_of(leaf, piece);
+    const Score score = [&] {
+      const Autocast autocast(work_.settings_.precision, work_.device_.type());
+      return work_.chain_task_->score_of(leaf, piece);
+    }();
     note_(score, micro_batch == last_);
     work_.divided(score.loss, batch_, pass_).backward();
     return leaf.grad();

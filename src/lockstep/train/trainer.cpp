@@ -292,12 +292,13 @@ class Run {
     if (!board_goes_first_) board_shared_ = board_.share();
     board_shared_.wait();
     if (world_.size() > 1) waited_s_ += seconds_since(done) + waited_in_layers;
-    if (first && world_.rank() == 0) warn_of_unused(engine_);
+    const bool first_of_stage = mesh_->index(kDataAxis) == 0 && mesh_->index(kTensorAxis) == 0;
+    if (first && first_of_stage) warn_of_unused(engine_);
     if (settings_.exact) statistics_.finish(shards_.occupied(batch));
     const bool overflows = scaler_ && half_overflows(batch);
     const bool taken = !overflows && nobody_objects(batch);
     if (taken && !fused_ && gradient_count() > 0) {
-      optimizer_->step(lr, clip(model_parts_, {settings_.clip_norm, settings_.clip_value}, gradient_scale()));
+      optimizer_->step(lr, clip_(model_parts_, {settings_.clip_norm, settings_.clip_value}, gradient_scale()));
     } else if (taken && !fused_) {
       optimizer_->skip_step();
     }
@@ -425,6 +426,7 @@ class Run {
                     {"ranks", world_.size()},
                     {"data", data_facts_}},
                    {}};
+    if (settings_.layout) now.facts["layout"] = noted(*settings_.layout);
     owner_.note(now);
     note(now, *optimizer_, state_);
     note_result(now.facts, result_);

@@ -84,6 +84,7 @@ struct TrainerSettings {
       {};  // kept in checkpoints, so that the model is made again without data
   std::int64_t check_every_steps =
       1000;                              // whether all ranks have the same weights, and after every epoch; 0: only then
+  std::optional<Layout> layout = {};     // kept in checkpoints, too, so that a run that goes on need not choose anew
   double wall_time_s = 0;                // above 0: save and stop when so much has passed
   std::int64_t memory_before_bytes = 0;  // see MemoryMeter
   // Of so many links that a chain passes one after another one keeps only its input, and is computed again in

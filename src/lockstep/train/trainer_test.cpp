@@ -653,6 +653,29 @@ TEST(Precision, StepsThatOverflowAreSkippedOnAllRanks) {
   EXPECT_LT(later.result.loss, 0.9);
 }
 
+// One stage's gradients, or those of one rank's part of a layer, overflow before others do.
+TEST(Precision, StepsThatOverflowAreSkippedUnderAnyLayout) {
+  struct Case {
+    int ranks;
+    std::vector<std::string> settings;
+  };
+  std::vector<std::pair<std::int64_t, double>> all;
+  for (const auto& [ranks, settings] :
+       {Case{1, {"accumulate=2"}}, Case{2, {"parallel.tensor=2", "accumulate=2"}},
+        Case{2, {"parallel.pipe=2", "accumulate=2"}}, Case{2, {"parallel.zero=2"}}, Case{2, {"parallel.zero=3"}},
+        Case{4, {"parallel.pipe=2", "parallel.tensor=2", "accumulate=2"}}}) {
+    std::vector<std::string> run{"precision=fp16", fmt::format("loss_scale.start={}", std::int64_t{1} << 30),
+                                 "steps=20", "clip_norm=0.5", "optimizer.name=sgd"};
+    run.insert(run.end(), settings.begin(), settings.end());
+    const auto result = train(ranks, run, {}, testing::kGpt).result;
+    all.emplace_back(result.skipped, result.loss);
+    EXPECT_EQ(all.back().first, all.front().first) << ranks << " ranks, " << settings.front();
+    EXPECT_NEAR(all.back().second, all.front().second, 1e-3) << ranks << " ranks, " << settings.front();
+  }
+  EXPECT_GT(all.front().first, 3);
+  EXPECT_LT(all.front().first, 20);
+}
+
 TEST(Precision, SaysWhatItIs) {
   const auto message = [](const std::vector<std::string>& settings) -> std::string {
     try {
