@@ -156,8 +156,8 @@ int run(const RankOptions& options, const LrOptions& lr, comm::Communicator& wor
   run.settings.checkpoints.folder = folder.checkpoints();
   run.settings.checkpoints.resume = options.resume;
   train::Trainer trainer(world, run.settings);
-  // Of weights that are shared out there is nothing to be shown between two steps.
-  const torch::nn::Module* shown = run.settings.zero < 3 ? &run.task->model() : nullptr;
+  // Of weights that are cut or shared out it would be a part under the name of the whole.
+  const torch::nn::Module* shown = has_all_weights(run) ? &run.task->model() : nullptr;
   if (world.rank() == 0) {
     if (options.resume) trainer.add(std::make_shared<KeepRecipe>(folder, recipe));
     for (const auto& note : run.notes) fmt::print(stderr, "{}\n", note);

@@ -6,6 +6,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include "lockstep/core/error.h"
 
@@ -16,10 +17,11 @@ namespace {
 struct Piece {
   std::shared_ptr<Arena> arena;
   std::byte* memory = nullptr;
-  std::int64_t told_bytes = 0;
+  // Whoever counts the memory of tensors hears of this, too: of its end if of its beginning, whichever thread lets it go.
+  std::int64_t bytes = 0;
+  std::shared_ptr<c10::ThreadLocalDebugInfo> listeners;
 };
 
-/// Whoever counts the memory of tensors hears of this, too, and only of the end of what it has heard the beginning of.
 void tell_of(const Piece& piece, std::int64_t bytes) {
   constexpr std::size_t kUnknown = 0;
   c10::reportMemoryUsageToProfiler(piece.memory, bytes, kUnknown, kUnknown, c10::Device(c10::DeviceType::CPU));
@@ -34,11 +36,13 @@ class ArenaAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     auto arena = arena_.lock();
     if (!arena) fail(Fault::Usage, "a shared tensor cannot grow any more: the run that it belonged to has ended");
-    auto piece = std::make_unique<Piece>(Piece{std::move(arena)});
+    auto piece = std::make_unique<Piece>();
+    piece->arena = std::move(arena);
     piece->memory = piece->arena->allocate(bytes);
     if (c10::memoryProfilingEnabled()) {
-      piece->told_bytes = static_cast<std::int64_t>(bytes);
-      tell_of(*piece, piece->told_bytes);
+      piece->bytes = static_cast<std::int64_t>(bytes);
+      piece->listeners = c10::ThreadLocalDebugInfo::current();
+      tell_of(*piece, piece->bytes);
     }
     void* memory = piece->memory;
     return {memory, piece.release(), &release, c10::Device(c10::DeviceType::CPU)};
@@ -51,7 +55,10 @@ class ArenaAllocator final : public c10::Allocator {
  private:
   static void release(void* context) {
     const std::unique_ptr<Piece> piece(static_cast<Piece*>(context));
-    if (piece->told_bytes > 0) tell_of(*piece, -piece->told_bytes);
+    if (piece->listeners != nullptr) {
+      const c10::DebugInfoGuard theirs(piece->listeners);
+      tell_of(*piece, -piece->bytes);
+    }
     piece->arena->release(piece->memory);
   }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/lasting_memory.h"
 #include "lockstep/parallel/name_pattern.h"
 
 namespace lockstep::parallel {
@@ -51,9 +52,11 @@ BucketOptimizer::BucketOptimizer(std::shared_ptr<const Optimizer> optimizer, con
     owned_.push_back(elements == Of::OwnRank ? ranks.owned(count, bucket.weights.scalar_type())
                                              : std::vector<comm::Slice>{{0, count}});
     auto& states = states_.emplace_back();
-    const at::Device device = offload == nullptr ? at::kCPU : at::kMeta;
+    const at::ScalarType type = bucket.weights.scalar_type();
+    const std::int64_t own = elements_of(owned_.back());
     for (std::size_t number = 0; number < state_names_.size(); ++number) {
-      states.push_back(at::zeros({elements_of(owned_.back())}, bucket.weights.options().device(device)));
+      states.push_back(offload == nullptr ? lasting_zeros(own, type)
+                                          : at::zeros({own}, at::TensorOptions(type).device(at::kMeta)));
     }
   }
   for (const auto& parameter : parameters) parameter_names_.push_back(parameter.name);

@@ -16,9 +16,12 @@ struct MemoryUse {
   std::int64_t buffers = 0;      // of weights and gradients that are on their way, at their most
   std::int64_t staging = 0;      // copies of what a checkpoint holds, while it is written, at their most
   std::int64_t disk = 0;         // weights and states that lie in a file instead (parallel.offload)
+  bool disk_is_memory = false;   // which is a part of memory all the same (tmpfs)
 
   std::int64_t state() const noexcept { return weights + gradients + optimizer; }
-  std::int64_t total() const noexcept { return state() + activations + buffers + staging; }
+  std::int64_t total() const noexcept {
+    return state() + activations + buffers + staging + (disk_is_memory ? disk : 0);
+  }
 };
 
 }  // namespace lockstep::parallel

@@ -47,7 +47,10 @@ std::string network_of(long magic) {
   return "";
 }
 
-constexpr long kTmpfs = 0x01021994;
+bool is_memory(long magic) {
+  constexpr long kTmpfs = 0x01021994, kRamfs = 0x858458f6;
+  return magic == kTmpfs || magic == kRamfs;
+}
 
 void check_local(const std::string& folder) {
   struct statfs system{};
@@ -59,7 +62,7 @@ void check_local(const std::string& folder) {
     fail(Fault::Usage, fmt::format("{} is on {}, and parallel.offload reads and writes there in every step: {}", folder,
                                    network, kRemedy));
   }
-  if (magic == kTmpfs) {
+  if (is_memory(magic)) {
     log().warn("{} is a part of memory (tmpfs), so that parallel.offload saves none of it: {}", folder, kRemedy);
   }
   constexpr long kFuse = 0x65735546;  // anything may be behind it: a local disk as well as another host's
@@ -107,7 +110,7 @@ void check_offload_folder(const std::string& folder, std::int64_t bytes) {
 bool lies_in_memory(const std::string& folder) {
   struct statfs system{};
   return statfs(folder_or_usual(folder).c_str(), &system) == 0 &&
-         static_cast<long>(static_cast<std::uint32_t>(system.f_type)) == kTmpfs;
+         is_memory(static_cast<long>(static_cast<std::uint32_t>(system.f_type)));
 }
 
 OffloadFile::OffloadFile(const std::string& folder, std::int64_t bytes)

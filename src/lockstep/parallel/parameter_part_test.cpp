@@ -61,7 +61,7 @@ TEST(ParameterPart, IsCutAgainByWindows) {
 TEST(ParameterPart, RefusesToLeaveARankWithNothing) {
   EXPECT_EQ(
       test::message_of([] { ParameterPart({6, 2}, {.dim = 0, .bands = 3, .index = 0, .count = 4}); }, Fault::Usage),
-      "dim 0 of [6, 2], which holds 3 things of 2 elements, cannot be split over 4 ranks");
+      "dim 0 of [6, 2] is 3 x 2 elements, which cannot be split over 4 ranks: set parallel.tensor to at most 2");
 }
 
 TEST(InitialValues, OfAPartAreThoseOfTheWhole) {

@@ -249,8 +249,11 @@ class ShardedParallel::Engine final : public LinkObserver {
         use.weights += static_cast<std::int64_t>((options_.level < 3 ? states_[unit].whole : shard.weights).nbytes());
       use.gradients += static_cast<std::int64_t>(shard.gradients.nbytes());
     }
-    if (offload_) use.disk = offload_->bytes();
-    if (offload_) use.buffers += offload_->memory_bytes();
+    if (offload_) {
+      use.disk = offload_->bytes();
+      use.disk_is_memory = lies_in_memory(options_.offload->folder);
+      use.buffers += offload_->memory_bytes();
+    }
     return use;
   }
 

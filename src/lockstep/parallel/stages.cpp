@@ -102,12 +102,12 @@ std::vector<std::size_t> given_cuts(std::vector<std::size_t> firsts, int stages,
   return firsts;
 }
 
-std::vector<double> costs_by_parameters(const torch::nn::Module& model, const Chain& chain) {
+std::vector<double> costs_by_parameters(const Parameters& parameters, const Chain& chain) {
   std::vector<double> costs(chain.size(), 1);
-  for (const auto& named : model.named_parameters()) {
-    if (named.value().dim() < 2) continue;
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.dim() < 2) continue;
     for (std::size_t link = 1; link < chain.size(); ++link) {
-      if (uses(chain[link], named.key())) costs[link] += static_cast<double>(named.value().numel());
+      if (uses(chain[link], name)) costs[link] += static_cast<double>(tensor.numel());
     }
   }
   return costs;

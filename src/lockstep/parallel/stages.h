@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/parallel/chain.h"
+#include "lockstep/parallel/parameter.h"
 
 namespace torch::nn {
 class Module;
@@ -28,7 +29,7 @@ std::vector<std::size_t> given_cuts(std::vector<std::size_t> firsts, int stages,
 
 /// What a link costs as far as its parameters say: one product for each element of a matrix, none where rows of it are
 /// looked up, which the first link does.
-std::vector<double> costs_by_parameters(const torch::nn::Module& model, const Chain& chain);
+std::vector<double> costs_by_parameters(const Parameters& parameters, const Chain& chain);
 
 /// The links of a rank: virtual stages rank, rank + ranks, …
 std::vector<std::size_t> links_of(const std::vector<std::size_t>& cuts, int rank, int ranks);

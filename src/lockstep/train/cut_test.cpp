@@ -338,24 +338,35 @@ TEST(Cuts, MayBeGiven) {
               "parallel.cuts = [0, 9] does not cut a model into 2 stages");
 }
 
-TEST(Cuts, StayWhereTheyWereWhenARunGoesOn) {
+TEST(Cuts, StayWhereTheyWereMeasuredWhenARunGoesOn) {
   const std::string& gpt = kRecipes.at("gpt");
-  const test::TemporaryFolder folder;
-  learn(gpt, 2, {"parallel.pipe=2", "parallel.cuts=[0, 1]"}, {.folder = folder.path(), .every_steps = 100});
+  const auto saved = [&](const std::vector<std::string>& settings) {
+    const test::TemporaryFolder folder;
+    learn(gpt, 2, settings, {.folder = folder.path(), .every_steps = 100});
+    return layout_before(folder.path()).value();
+  };
+  train::Layout before = saved({"parallel.pipe=2"});
+  EXPECT_TRUE(before.cuts_are_measured);
+  EXPECT_FALSE(saved({"parallel.pipe=2", "parallel.cuts=[0, 1]"}).cuts_are_measured);
+  EXPECT_FALSE(saved({"parallel.pipe=2", "parallel.costs=parameters"}).cuts_are_measured);
+  before.cuts.at(1) = 1;  // where nobody would cut
   comm::testing::on_ranks({2}, [&](comm::Communicator& world) {
-    const auto before = layout_before(folder.path(), world);
-    ASSERT_TRUE(before.has_value());
-    const auto& cuts = before->cuts;
-    ASSERT_EQ(cuts.size(), 3U);
-    const auto begun = [&](const std::vector<const char*>& settings) {
+    const auto begun = [&](const train::Layout& as, const std::vector<const char*>& settings) {
       Config recipe = Config::from_text(gpt);
       for (const char* setting : settings) recipe.set(setting);
-      return make_run(recipe, world, before).layout.cuts;
+      return make_run(recipe, world, as).layout;
     };
-    EXPECT_EQ(begun({"parallel.pipe=2"}), cuts);
-    EXPECT_NE(begun({"parallel.pipe=2", "parallel.costs=parameters"}), cuts);
-    EXPECT_EQ(begun({"parallel.pipe=2", "parallel.cuts=[0, 2]"}).at(1), 2U);
-    EXPECT_EQ(begun({"parallel.pipe=2", "parallel.schedule=interleaved", "parallel.chunks=2"}).size(), 5U);
+    const auto kept = begun(before, {"parallel.pipe=2"});
+    EXPECT_EQ(kept.cuts, before.cuts);
+    EXPECT_TRUE(kept.cuts_are_measured);
+    EXPECT_NE(begun(before, {"parallel.pipe=2", "parallel.costs=parameters"}).cuts, before.cuts);
+    EXPECT_EQ(begun(before, {"parallel.pipe=2", "parallel.cuts=[0, 2]"}).cuts.at(1), 2U);
+    EXPECT_EQ(begun(before, {"parallel.pipe=2", "parallel.schedule=interleaved", "parallel.chunks=2", "accumulate=2"})
+                  .cuts.size(),
+              5U);
+    train::Layout given = before;
+    given.cuts_are_measured = false;
+    EXPECT_NE(begun(given, {"parallel.pipe=2"}).cuts, before.cuts);
   });
 }
 

@@ -211,15 +211,13 @@ DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit, const 
   Layout layout;
   if (!run.mesh.automatic) {
     layout = given_layout(run, hosts);
-  } else if (const auto kept = limits.kept(before)) {
-    layout = *kept;
-    result.reasons = {kept_text(layout)};
   } else {
-    auto choice = choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); }, limits, facts);
+    auto choice =
+        choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); }, limits, facts, before);
     layout = choice.chosen.layout;
     result.reasons = std::move(choice.reasons);
   }
-  keep_stages(run.mesh, layout, before);
+  if (auto said = keep_stages(run.mesh, layout, before); !said.empty()) result.reasons.push_back(std::move(said));
   check(run, layout, /*sparse=*/false);
   const auto& costs = run.probe->costs(layout.tensor);
   check_begin(run, layout, costs.sparse);

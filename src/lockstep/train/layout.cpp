@@ -31,6 +31,7 @@ nlohmann::json noted(const Layout& layout) {
           {"pipe", layout.pipe},
           {"chunks", layout.chunks},
           {"cuts", layout.cuts},
+          {"cuts_are_measured", layout.cuts_are_measured},
           {"zero", layout.zero},
           {"zero_ranks", layout.zero_ranks},
           {"recompute_every", layout.recompute_every}};
@@ -44,6 +45,7 @@ std::optional<Layout> noted_layout(const nlohmann::json& noted) {
   noted.at("pipe").get_to(layout.pipe);
   noted.at("chunks").get_to(layout.chunks);
   noted.at("cuts").get_to(layout.cuts);
+  noted.at("cuts_are_measured").get_to(layout.cuts_are_measured);
   noted.at("zero").get_to(layout.zero);
   noted.at("zero_ranks").get_to(layout.zero_ranks);
   noted.at("recompute_every").get_to(layout.recompute_every);

@@ -24,6 +24,7 @@ struct Layout {
   std::string schedule = "1f1b";       // of the pipeline
   int chunks = 1;
   std::vector<std::size_t> cuts = {};  // the first links of the stages, and the number of links; empty: balanced
+  bool cuts_are_measured = false;      // found by what links take, not given nor by the sizes of their matrices
   std::int64_t micro_batches = 1;
   int zero = 0, zero_ranks = 0;  // see TrainerSettings
   std::int64_t unit_bytes = std::int64_t{1} << 20;

@@ -28,7 +28,6 @@ std::string bytes_of(const Value* values, std::size_t count) {
 AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world, const std::optional<Layout>& before) {
   const auto& hosts = world.hosts();
   if (!run.mesh.automatic) return {given_layout(run, hosts), {}};
-  if (const auto layout = limits_of(run, hosts, 0).kept(before)) return {*layout, {kept_text(*layout)}};
   AgreedLayout result;
   Chosen chosen{};
   const auto own_host = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.rank())]);
@@ -36,7 +35,7 @@ AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world, c
   if (world.rank() == 0) {
     const auto choice =
         choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); },
-                      limits_of(run, hosts, *std::min_element(rooms.begin(), rooms.end())), facts_of(run));
+                      limits_of(run, hosts, *std::min_element(rooms.begin(), rooms.end())), facts_of(run), before);
     const Layout& layout = choice.chosen.layout;
     chosen = {layout.data, layout.tensor, layout.pipe, layout.zero, layout.zero_ranks, layout.recompute_every};
     result.reasons = choice.reasons;

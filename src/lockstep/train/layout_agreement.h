@@ -18,7 +18,7 @@ struct AgreedLayout {
   Layout layout;
   std::vector<std::string> reasons;  // on rank 0, where it was chosen
 };
-/// As the recipe says it, as it was `before`, see LayoutLimits::kept(), or chosen. A collective.
+/// As the recipe says it, as it was `before`, see choose_layout(), or chosen. A collective.
 AgreedLayout agree_on_layout(const RunOutline& run, comm::Communicator& world, const std::optional<Layout>& before);
 
 struct AgreedCosts {

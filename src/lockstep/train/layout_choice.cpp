@@ -43,6 +43,10 @@ bool allowed(const std::optional<Number>& fixed, Number value) {
   return !fixed || *fixed == value;
 }
 
+bool fits(const LayoutOutlook& one, const LayoutLimits& limits) {
+  return limits.memory_bytes == 0 || needed_bytes(one.memory) <= limits.memory_bytes;
+}
+
 /// All layouts that limits allow, and why others are none.
 class Candidates {
  public:
@@ -66,7 +70,7 @@ class Candidates {
   void add_split(int tensor) {
     if (!allowed(limits_.tensor, tensor)) return;
     if (tensor > 1 && !limits_.why_not_cut.empty()) return;
-    if (tensor > limits_.ranks_of_host) return;  // before costs are asked for, which takes long
+    if (!limits_.fits_on_hosts(tensor)) return;  // before costs are asked for, which takes long
     const ModelCosts* costs = nullptr;
     try {
       costs = &costs_(tensor);
@@ -191,29 +195,38 @@ std::string fixed_text(const LayoutLimits& limits) {
   return text;
 }
 
-}  // namespace
-
-bool LayoutLimits::keeps_to_hosts(const Layout& layout) const {
-  return layout.tensor <= ranks_of_host && (!tensor_ranks_on_host || tensor_ranks_on_host(layout) == layout.tensor);
+/// With nothing left to choose; none if somebody has fixed something else.
+std::optional<LayoutLimits> fixed_as(const Layout& before, LayoutLimits limits) {
+  bool same = before.ranks() == limits.ranks;
+  const auto fix = [&same](auto& limit, auto value) {
+    same = same && allowed(limit, value);
+    limit = value;
+  };
+  fix(limits.data, before.data);
+  fix(limits.tensor, before.tensor);
+  fix(limits.pipe, before.pipe);
+  fix(limits.zero, before.zero);
+  fix(limits.recompute_every, before.recompute_every);
+  return same ? std::optional(std::move(limits)) : std::nullopt;
 }
 
-std::optional<Layout> LayoutLimits::kept(const std::optional<Layout>& before) const {
-  if (!before || before->ranks() != ranks) return std::nullopt;
-  const bool as_fixed = allowed(data, before->data) && allowed(tensor, before->tensor) &&
-                        allowed(pipe, before->pipe) && allowed(zero, before->zero) &&
-                        allowed(recompute_every, before->recompute_every);
-  const bool may_be_cut = why_not_cut.empty() || before->data == ranks;
-  const bool may_be_shared_out = why_not_shared_out.empty() || before->zero <= least_zero;
-  if (!as_fixed || !may_be_cut || !may_be_shared_out || before->zero < least_zero || !keeps_to_hosts(*before))
-    return std::nullopt;
-  Layout layout = given;
-  layout.data = before->data;
-  layout.tensor = before->tensor;
-  layout.pipe = before->pipe;
-  layout.zero = before->zero;
-  layout.recompute_every = before->recompute_every;
-  if (zero_ranks) layout.zero_ranks = zero_ranks(layout);
-  return layout;
+/// What was chosen when the run was begun, if it may be chosen now.
+std::optional<LayoutChoice> kept(const Layout& before, const CostsBySplit& costs, const LayoutLimits& limits,
+                                 const RunFacts& facts) {
+  const auto fixed = fixed_as(before, limits);
+  if (!fixed) return std::nullopt;
+  const Candidates candidates(costs, *fixed, facts);
+  if (candidates.all().empty() || !fits(candidates.all().front(), limits)) return std::nullopt;
+  const LayoutOutlook& same = candidates.all().front();
+  return LayoutChoice{.chosen = same, .fits = true, .reasons = {"chosen when the run was begun: " + same.layout.text()}};
+}
+
+}  // namespace
+
+bool LayoutLimits::fits_on_hosts(int split) const { return split <= ranks_of_host; }
+
+bool LayoutLimits::keeps_to_hosts(const Layout& layout) const {
+  return fits_on_hosts(layout.tensor) && (!tensor_ranks_on_host || tensor_ranks_on_host(layout) == layout.tensor);
 }
 
 LayoutOutlook outlook(const ModelCosts& costs, const Layout& layout, const RunFacts& facts) {
@@ -263,22 +276,23 @@ bool comes_before(const LayoutOutlook& one, const LayoutOutlook& other) {
   return rank(one) < rank(other);
 }
 
-LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits, const RunFacts& facts) {
+LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits, const RunFacts& facts,
+                           const std::optional<Layout>& before) {
+  if (before) {
+    if (auto choice = kept(*before, costs, limits, facts)) return *std::move(choice);
+  }
   const Candidates candidates(costs, limits, facts);
   if (candidates.all().empty()) {
     fail(Fault::Usage,
          fmt::format("parallel = \"auto\" finds no layout of {} ranks: {}", limits.ranks,
                      candidates.refusals().empty() ? fixed_text(limits) : list_some(candidates.refusals(), 3)));
   }
-  const auto fits = [&](const LayoutOutlook& one) {
-    return limits.memory_bytes == 0 || needed_bytes(one.memory) <= limits.memory_bytes;
-  };
   const LayoutOutlook* smallest = &candidates.all().front();
   std::vector<const LayoutOutlook*> fitting;
   double least_slowdown = std::numeric_limits<double>::infinity();
   for (const auto& one : candidates.all()) {
     if (one.memory.total() < smallest->memory.total()) smallest = &one;
-    if (!fits(one)) continue;
+    if (!fits(one, limits)) continue;
     fitting.push_back(&one);
     least_slowdown = std::min(least_slowdown, one.slowdown);
   }
@@ -302,7 +316,7 @@ LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits
   for (const auto& one : candidates.all()) {
     const Layout& other = one.layout;
     const bool same_axes = other.tensor == layout.tensor && other.pipe == layout.pipe;
-    if (!fits(one)) {
+    if (!fits(one, limits)) {
       if (choice.fits && best_of({&choice.chosen, &one}) == &one) too_large.push_back(&one);
       continue;
     }

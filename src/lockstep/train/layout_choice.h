@@ -24,10 +24,8 @@ namespace lockstep::train {
 using CostsBySplit = std::function<const parallel::ModelCosts&(int tensor)>;
 
 struct LayoutLimits {
+  bool fits_on_hosts(int split) const;
   bool keeps_to_hosts(const Layout& layout) const;
-  /// The one that was chosen when the run was begun, with what is not chosen as it is now; none if that was not to be
-  /// chosen today. A run that goes on keeps it: measured anew, another might come first.
-  std::optional<Layout> kept(const std::optional<Layout>& before) const;
 
   int ranks = 1;
   int ranks_of_host = 1;  // ranks of the tensor axis stay on one host
@@ -66,6 +64,9 @@ struct LayoutChoice {
   bool fits = true;                  // else it is the one that takes the least memory
   std::vector<std::string> reasons;  // for the user, a line each
 };
-LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits, const RunFacts& facts);
+/// A run that goes on keeps what was chosen `before`, if that fits and may still be: measured anew, another might come
+/// first.
+LayoutChoice choose_layout(const CostsBySplit& costs, const LayoutLimits& limits, const RunFacts& facts,
+                           const std::optional<Layout>& before = {});
 
 }  // namespace lockstep::train

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include "lockstep/train/costs_testing.h"
 #include "lockstep/train/layer_volumes.h"
 #include "lockstep/train/layout_agreement.h"
+#include "lockstep/train/memory_forecast.h"
 
 namespace lockstep::train {
 namespace {
@@ -19,13 +21,14 @@ using testing::facts_with;
 using testing::made_up;
 using testing::MadeUp;
 
-LayoutChoice choose(const MadeUp& model, const LayoutLimits& limits, std::int64_t batch) {
+LayoutChoice choose(const MadeUp& model, const LayoutLimits& limits, std::int64_t batch,
+                    const std::optional<Layout>& before = {}) {
   std::map<int, parallel::ModelCosts> known;
   const auto costs = [&](int tensor) -> const parallel::ModelCosts& {
     if (tensor > 4) fail(Fault::Usage, "it has 4 heads");
     return known.try_emplace(tensor, made_up(model, tensor)).first->second;
   };
-  return choose_layout(costs, limits, facts_with(batch));
+  return choose_layout(costs, limits, facts_with(batch), before);
 }
 
 bool any_says(const LayoutChoice& choice, const std::string& text) {
@@ -49,6 +52,30 @@ TEST(LayoutChoice, LargeActivationsGoToData) {
   // 2 MB of each of 64 samples, in the same ring.
   EXPECT_EQ(choice.reasons.at(1),
             "layer link0 to link3, each: 6 MiB of gradients by data 4, 183.11 MiB of activations by tensor 4");
+}
+
+TEST(LayoutChoice, KeepsWhatWasChosenBeforeIfItMayBe) {
+  const MadeUp model{.weights = kMiB, .kept = 8e6, .peak = 9e6, .output = 1e6, .summed = 2e6};
+  const Layout before{.data = 2, .tensor = 2, .zero = 1};
+  LayoutLimits limits{.ranks = 4, .ranks_of_host = 4};
+  const auto kept = choose(model, limits, 64, before);
+  EXPECT_EQ(kept.chosen.layout.text(), before.text());
+  EXPECT_TRUE(any_says(kept, "chosen when the run was begun: data 2, tensor 2, zero 1"));
+
+  const auto anew = [&](const LayoutLimits& now) { return choose(model, now, 64, before).chosen.layout.text(); };
+  LayoutLimits fixed = limits;
+  fixed.pipe = 2;
+  EXPECT_EQ(anew(fixed), choose(model, fixed, 64).chosen.layout.text());
+  EXPECT_EQ(anew({.ranks = 8, .ranks_of_host = 8}), "data 8");
+  EXPECT_EQ(anew({.ranks = 4, .ranks_of_host = 1}), "data 4");
+  LayoutLimits whole = limits;
+  whole.check = [](const Layout& layout, bool) {
+    if (layout.tensor > 1) fail(Fault::Usage, "layers are whole");
+  };
+  EXPECT_EQ(anew(whole), "data 4");
+  LayoutLimits small = limits;
+  small.memory_bytes = needed_bytes(kept.chosen.memory) - 1;
+  EXPECT_NE(anew(small), before.text());
 }
 
 TEST(LayoutChoice, SaysLayerByLayerWhatWouldMove) {

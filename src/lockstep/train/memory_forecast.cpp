@@ -98,10 +98,11 @@ class StageForecast {
       const bool weights_in_file = layout_.offload == kOffloadAll, states_in_file = layout_.offload != kOffloadNothing;
       if (weights_in_file) use.disk += shard;
       if (states_in_file) use.disk += states;
-      if (!weights_in_file || facts_.disk_is_memory) use.weights += layout_.zero < 3 ? bytes : shard;
-      if (!states_in_file || facts_.disk_is_memory) use.optimizer += states;
+      if (!weights_in_file) use.weights += layout_.zero < 3 ? bytes : shard;
+      if (!states_in_file) use.optimizer += states;
       use.gradients += shard;
     }
+    use.disk_is_memory = facts_.disk_is_memory;
     use.buffers = buffers_of_disk(units, ranks);
     // A checkpoint reads what is on disk parameter by parameter.
     if (layout_.offload != kOffloadNothing && facts_.staging_bytes > 0 && !shards.empty())
@@ -150,10 +151,14 @@ class StageForecast {
   /// Those that backward computes, and the ones before, which are being summed, if there is room for both.
   std::int64_t gradients_on_their_way(const std::vector<parallel::Unit>& units) const {
     if (layout_.pipe > 1 && parallel::splits_backward(schedule())) {
-      // What is not put off, as of biases, has come for all units before the rest is computed.
-      std::int64_t all = 0;
-      for (const auto& unit : units) all += unit.bytes();
-      return all;
+      // What is not put off, as of biases, has come for all units before the rest is computed; meanwhile the unit that
+      // was sent last, of the first link, is on its way.
+      std::int64_t all = 0, last = 0;
+      for (const auto& unit : units) {
+        all += unit.bytes();
+        if (layout_.micro_batches > 1 && unit.used_by(passes_.front().first)) last = std::max(last, unit.bytes());
+      }
+      return all + last;
     }
     const parallel::Overlap overlap(units);
     std::int64_t most = 0, sent = 0;
@@ -271,6 +276,7 @@ std::int64_t needed_bytes(const MemoryUse& use) { return use.total() + use.total
 MemoryUse most_of_each(const std::vector<MemoryUse>& stages) {
   MemoryUse most;
   for (const auto& use : stages) {
+    most.disk_is_memory |= use.disk_is_memory;
     for (const auto kind : {&MemoryUse::weights, &MemoryUse::gradients, &MemoryUse::optimizer, &MemoryUse::activations,
                             &MemoryUse::buffers, &MemoryUse::staging, &MemoryUse::disk}) {
       most.*kind = std::max(most.*kind, use.*kind);

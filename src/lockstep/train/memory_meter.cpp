@@ -38,7 +38,8 @@ std::string MemoryReport::text() const {
   if (predicted) all += fmt::format(" (predicted {})", format_bytes(predicted->total()));
   if (kept > 0) all += fmt::format(", beside {} that libraries and the allocator keep", format_bytes(kept));
   if (measured > 0) all += fmt::format("; the system says {}", format_bytes(measured));
-  if (use.disk > 0) all += fmt::format("; on disk {}", format_bytes(use.disk));
+  if (use.disk > 0)
+    all += fmt::format("; {} {}", use.disk_is_memory ? "counted with them, on tmpfs" : "on disk", format_bytes(use.disk));
   return all;
 }
 
@@ -46,6 +47,7 @@ nlohmann::json json_of(const parallel::MemoryUse& use) {
   nlohmann::json json;
   for (const auto& [name, kind] : kKinds) json[fmt::format("{}_bytes", name)] = use.*kind;
   if (use.disk > 0) json["disk_bytes"] = use.disk;
+  if (use.disk_is_memory) json["disk_is_memory"] = true;
   return json;
 }
 
@@ -94,7 +96,7 @@ MemoryReport MemoryMeter::report(const parallel::GradientEngine& engine, const p
       at::kLong);
   world.all_reduce_(most, comm::ReduceOp::Max, {.name = "memory"}).wait();
   const auto* bytes = most.const_data_ptr<std::int64_t>();
-  return {{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6]}, bytes[7], bytes[8]};
+  return {{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], use.disk_is_memory}, bytes[7], bytes[8]};
 }
 
 }  // namespace lockstep::train

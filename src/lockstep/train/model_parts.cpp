@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -12,6 +14,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/hash.h"
+#include "lockstep/core/text.h"
 #include "lockstep/parallel/layers/layer.h"
 #include "lockstep/parallel/module_parameters.h"
 #include "lockstep/parallel/reduce_anywhere.h"
@@ -146,22 +149,31 @@ bool ModelParts::weights_finite() const {
   return on_all_parts(finite);
 }
 
+void ModelParts::check_alike(const std::set<std::string>& weights, comm::Communicator& ranks) const {
+  Hasher hasher;
+  for (const auto& weight : weights) {
+    for (const auto& [name, parameter] : engine_.parameters()) {
+      if (name != weight) continue;
+      const at::Tensor values = parameter.detach().cpu().contiguous();
+      hasher.update(values.const_data_ptr(), values.nbytes());
+    }
+  }
+  const auto hashes = ranks.gather_bytes(hasher.hex());
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    if (hashes[static_cast<std::size_t>(rank)] == hashes.front()) continue;
+    constexpr std::size_t kNamed = 3;
+    fail(Fault::Comm, fmt::format("weights that ranks {} and {} both have ({}) differ: model, memory or program differs; "
+                                  "go on from the last checkpoint",
+                                  ranks.world_rank(0), ranks.world_rank(rank),
+                                  list_some(std::vector<std::string>(weights.begin(), weights.end()), kNamed)));
+  }
+}
+
 void ModelParts::check_equal() const {
   // Where a shard begins depends on all that is in its unit, of which ranks have slices that may differ in size.
-  if (tensor_.size() == 1 || !engine_.has_whole_weights()) return;
-  Hasher hasher;
-  for (const auto& [name, parameter] : engine_.parameters()) {
-    if (!everywhere_.contains(name)) continue;
-    const at::Tensor values = parameter.detach().cpu().contiguous();
-    hasher.update(values.const_data_ptr(), values.nbytes());
-  }
-  const auto hashes = tensor_.gather_bytes(hasher.hex());
-  for (int rank = 1; rank < tensor_.size(); ++rank) {
-    if (hashes[static_cast<std::size_t>(rank)] == hashes.front()) continue;
-    fail(Fault::Comm, fmt::format("weights that ranks {} and {} of the tensor axis both have differ: model, memory or "
-                                  "program differs; go on from the last checkpoint",
-                                  tensor_.world_rank(0), tensor_.world_rank(rank)));
-  }
+  if (!engine_.has_whole_weights()) return;
+  if (tensor_.size() > 1) check_alike(everywhere_, tensor_);
+  for (const auto& tie : ties_) check_alike(tie.weights, *tie.stages);
 }
 
 }  // namespace lockstep::train

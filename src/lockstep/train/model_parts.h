@@ -45,11 +45,13 @@ class ModelParts {
   /// Whether all elements of what the buckets have are numbers, on all ranks. A collective then.
   bool gradients_finite() const;
   bool weights_finite() const;
-  /// Fault::Comm if ranks of the tensor axis do not have the same of what is not split over them. A collective then.
+  /// Fault::Comm if ranks of the tensor axis do not have the same of what is not split over them, or stages of weights
+  /// that they share. A collective then.
   void check_equal() const;
 
  private:
   void make_ties(Task& task, comm::Communicator& stages);
+  void check_alike(const std::set<std::string>& weights, comm::Communicator& ranks) const;
   static double summed(double mine, comm::Communicator& ranks);
   bool on_all_parts(bool here) const { return summed(here ? 0 : 1, parts_) == 0; }
 

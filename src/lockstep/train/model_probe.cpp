@@ -26,7 +26,9 @@ const parallel::ModelCosts& ModelProbe::costs(int tensor) {
   try {
     return known_.emplace(tensor, measure(tensor)).first->second;
   } catch (const c10::Error& error) {
-    fail(Fault::Usage, fmt::format("the model cannot be measured: {}", error.what_without_backtrace()));
+    fail(Fault::Usage, fmt::format("the model cannot be measured, so say how it is laid out by keys of parallel, with "
+                                   "costs = \"parameters\" among them: {}",
+                                   error.what_without_backtrace()));
   }
 }
 

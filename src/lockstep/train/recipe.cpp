@@ -342,7 +342,7 @@ RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData
   run.facts = facts_of(begun);
   make_mesh(begun.mesh, run.layout, world);
   MeshRecipe& cut = begun.mesh;
-  keep_stages(cut, run.layout, before);
+  const std::string kept_stages = keep_stages(cut, run.layout, before);
   run.settings = settings_of(begun, run.layout);
   run.settings.mesh = cut.mesh;
   const auto costs = agree_on_costs(begun, run.layout, world);
@@ -357,11 +357,13 @@ RecipeRun make_run(const Config& recipe, comm::Communicator& world, TrainingData
                            .cuts = cut.cuts,
                            .costs = costs.costs});
   run.layout.cuts = model->cuts;
+  run.layout.cuts_are_measured = !costs.costs.empty() || !kept_stages.empty();
   run.settings.layout = run.layout;
   if (run.layout.pipe > 1) {
     for (auto& line : stage_lines(model->chain(), model->cuts, run.layout.pipe, costs.costs))
       run.notes.push_back(std::move(line));
   }
+  if (!kept_stages.empty()) run.notes.push_back(kept_stages);
   if (!costs.why_not.empty())
     run.notes.push_back("stages are balanced by the sizes of their matrices: " + costs.why_not);
   leave_out_others(run.settings.groups, *model);

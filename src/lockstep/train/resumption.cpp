@@ -80,6 +80,7 @@ std::optional<Layout> layout_before(const std::string& folder) {
       return noted_layout(checkpoints.facts(*step).value("layout", nlohmann::json()));
     } catch (const Error&) {
       // Spoilt, which resume() tells of; it goes on from the one before.
+    } catch (const nlohmann::json::exception&) {
     }
   }
   return std::nullopt;

@@ -68,14 +68,12 @@ Layout given_layout(const RunOutline& run, const std::vector<int>& hosts) {
   return layout;
 }
 
-void keep_stages(MeshRecipe& mesh, const Layout& layout, const std::optional<Layout>& before) {
-  if (layout.pipe == 1 || !mesh.measured || !mesh.cuts.empty() || !before) return;
-  if (before->pipe != layout.pipe || before->chunks != layout.chunks || before->cuts.empty()) return;
+std::string keep_stages(MeshRecipe& mesh, const Layout& layout, const std::optional<Layout>& before) {
+  if (layout.pipe == 1 || !mesh.measured || !mesh.cuts.empty() || !before) return "";
+  if (!before->cuts_are_measured || before->cuts.empty()) return "";
+  if (before->pipe != layout.pipe || before->tensor != layout.tensor || before->chunks != layout.chunks) return "";
   mesh.cuts.assign(before->cuts.begin(), std::prev(before->cuts.end()));
-}
-
-std::string kept_text(const Layout& layout) {
-  return fmt::format("chosen when the run was begun: {}", layout.text());
+  return "stages are those that were measured when the run was begun; parallel.cuts would move them";
 }
 
 LayoutLimits limits_of(const RunOutline& run, const std::vector<int>& hosts, std::int64_t memory_bytes) {

@@ -42,11 +42,9 @@ TrainerSettings settings_of(const RunOutline& run, const Layout& layout);
 void check(const RunOutline& run, const Layout& layout, bool sparse);
 /// As the recipe says it, where it does not leave the choice to us, of ranks on these hosts.
 Layout given_layout(const RunOutline& run, const std::vector<int>& hosts);
-/// Leaves stages where they were `before`, if the recipe leaves them to be measured: sums over others may differ in
-/// their last bits.
-void keep_stages(MeshRecipe& mesh, const Layout& layout, const std::optional<Layout>& before);
-/// For the user, of a layout that was chosen before.
-std::string kept_text(const Layout& layout);
+/// Leaves stages where they were found `before`, if the recipe leaves them to be measured, too: sums over others may
+/// differ in their last bits. Says what it did, or nothing.
+std::string keep_stages(MeshRecipe& mesh, const Layout& layout, const std::optional<Layout>& before);
 /// What parallel = "auto" may choose from. `memory_bytes` of a rank, 0: any. `run` outlives it.
 LayoutLimits limits_of(const RunOutline& run, const std::vector<int>& hosts, std::int64_t memory_bytes);
 

@@ -126,7 +126,11 @@ void SavedTensors::add(const std::string& path, const nlohmann::json& parts) {
 bool SavedTensors::read_into(const at::Tensor& target, const std::string& name, const ParameterPart& part) const {
   const auto found = pieces_.find(name);
   if (found == pieces_.end() || found->second.front().part.whole() != part.whole()) return false;
-  at::Tensor values = at::empty(part.shape(), found->second.front().file->type(name));
+  const at::ScalarType type = found->second.front().file->type(name);
+  // Beside a large part there may be no room for it once more.
+  const bool in_place = target.is_contiguous() && target.is_cpu() && target.scalar_type() == type &&
+                        target.sizes() == at::IntArrayRef(part.shape());
+  at::Tensor values = in_place ? target.detach() : at::empty(part.shape(), type);
   std::int64_t copied = 0;
   for (const auto& [file, theirs] : found->second) {
     copied += copy_runs(*file, name, common_runs(theirs, part), values);
@@ -135,8 +139,7 @@ bool SavedTensors::read_into(const at::Tensor& target, const std::string& name, 
     fail(Fault::Data, fmt::format("the checkpoint holds {} of {} elements of '{}': a file of it is missing", copied,
                                   values.numel(), name));
   }
-  at::Tensor to = target;
-  to.copy_(values);
+  if (!in_place) at::Tensor(target).copy_(values);
   return true;
 }
 

@@ -19,14 +19,7 @@ std::vector<double> seconds_of(const ModelCosts& costs, std::int64_t samples) {
 }
 
 std::vector<double> weighed_links(const ModelCosts& costs, std::int64_t samples, bool measured) {
-  if (measured) return seconds_of(costs, samples);
-  std::vector<double> sizes(costs.chain.size(), 1);
-  for (const auto& [name, tensor] : costs.parameters) {
-    for (std::size_t link = 1; link < sizes.size() && tensor.dim() > 1; ++link) {
-      if (parallel::uses(costs.chain[link], name)) sizes[link] += static_cast<double>(tensor.numel());
-    }
-  }
-  return sizes;
+  return measured ? seconds_of(costs, samples) : parallel::costs_by_parameters(costs.parameters, costs.chain);
 }
 
 std::vector<std::size_t> cuts_of(const ModelCosts& costs, const Layout& layout, const RunFacts& facts) {

@@ -15,8 +15,7 @@ namespace lockstep::train {
 
 /// Seconds of each link with so many samples; the loss is the last link's.
 std::vector<double> seconds_of(const parallel::ModelCosts& costs, std::int64_t samples);
-/// What stages are balanced by: the seconds of so many samples, or, unless these are measured, the sizes of matrices as
-/// parallel::costs_by_parameters() has them of the model itself.
+/// What stages are balanced by: the seconds of so many samples, or, unless these are measured, the sizes of matrices.
 std::vector<double> weighed_links(const parallel::ModelCosts& costs, std::int64_t samples, bool measured);
 /// layout.cuts, or cuts that balance what links cost with the samples of a micro-batch. Fault::Usage if there are more
 /// stages than links.

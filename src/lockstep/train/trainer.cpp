@@ -305,6 +305,7 @@ class Run {
     const double scale_before = loss_scale();
     if (scaler_) scaler_->update(!overflows);
     if (taken && !fused_) engine_.weights_changed();
+    if (first) give_back_freed_memory();  // what making the model and its optimiser left
     if (owner_.replicated() != nullptr && (!taken || loss_scale() != scale_before)) owner_.replicated()->forget();
     ++step_;
     result_.skipped += taken ? 0 : 1;

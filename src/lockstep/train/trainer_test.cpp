@@ -741,9 +741,9 @@ class Disturbs final : public Observer {
 };
 
 TEST(Training, NamesARankThatDrifted) {
-  const auto run_with = [](const std::vector<std::string>& settings, int ranks = 3) {
+  const auto run_with = [](const std::vector<std::string>& settings, int ranks = 3, const char* text = kBlobs) {
     on_ranks({ranks}, [&](Communicator& group) {
-      Config recipe = Config::from_text(kBlobs);
+      Config recipe = Config::from_text(text);
       for (const auto& setting : settings) recipe.set(setting);
       auto run = make_run(recipe, group);
       Trainer trainer(group, run.settings);
@@ -770,6 +770,10 @@ TEST(Training, NamesARankThatDrifted) {
         << error.message();
   }
   EXPECT_THROW(run_with({"check_every_steps=-1"}), Error);
+  // gpt's head is its embedding, which two stages have.
+  EXPECT_SAYS(message_of([&] { run_with({"steps=6", "check_every_steps=3", "parallel.pipe=2"}, 2, testing::kGpt); },
+                               Fault::Comm),
+              "weights that ranks 0 and 1 both have (");
 }
 
 TEST(Training, KnowsHowUnequalRanksAre) {

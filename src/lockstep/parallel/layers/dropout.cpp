@@ -109,19 +109,21 @@ void DropoutImpl::check_same_values(const at::Tensor& input) {
   const std::span<const double> own(some.const_data_ptr<double>(), static_cast<std::size_t>(some.numel()));
   const std::size_t ranks = static_cast<std::size_t>(alike_->size());
   const auto all = comm::gather_values(*std::exchange(alike_, nullptr), own);
-  // Hosts need not round alike; other columns have other values.
-  const auto near = [](double one, double other) {
-    constexpr double kTolerance = 0.05;
-    const bool overflown = !std::isfinite(one) || !std::isfinite(other);  // which the loss scaler sees to
-    return overflown || std::abs(one - other) <= kTolerance * std::max(std::abs(one), std::abs(other));
-  };
-  bool same = all.size() == ranks * own.size();
-  for (std::size_t place = 0; same && place < all.size(); ++place) same = near(all[place], all[place % own.size()]);
+  // Hosts need not round alike; other columns have other values, so that some differ by about as much as they are.
+  double largest = 0;
+  bool same = all.size() == ranks * own.size(), overflown = false;  // which the loss scaler sees to
+  for (const double value : all) {
+    overflown |= !std::isfinite(value);
+    largest = std::max(largest, std::abs(value));
+  }
+  constexpr double kTolerance = 0.05;
+  for (std::size_t place = 0; same && !overflown && place < all.size(); ++place)
+    same = std::abs(all[place] - all[place % own.size()]) <= kTolerance * largest;
   if (!same) {
     fail(Fault::Usage, fmt::format("ranks of the tensor axis bring different values to the dropout '{0}', which would "
                                    "draw one mask for all of them: it follows a layer that is split, so say \"{0}\" = "
-                                   "\"column\" in parallel.tensor_plan, too (\"channel\" behind a convolution, "
-                                   "\"time\" where others have \"+time\")",
+                                   "\"column\" in parallel.tensor_plan, too (or \"channel\", where the second dim is "
+                                   "split: channels of images, heads; \"time\" where others have \"+time\")",
                                    name_));
   }
 }

@@ -4,7 +4,7 @@
 // and of where an element lies among those of all samples of the step: however samples are spread
 // over ranks and pieces, and however layers are split, masks are those of one process. Samples are
 // the first dim. Split by "column" it knows that its input is some of the columns (the last dim) of
-// each rank's; by "channel", of the channels of images (the second dim); by "time", that it is a slice
+// each rank's; by "channel", of the second dim (channels of images, heads); by "time", that it is a slice
 // of time (the second dim), see time_slices.h.
 #pragma once
 

@@ -1,9 +1,12 @@
 #include "lockstep/parallel/layers/embedding.h"
 
+#include <optional>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
 
 #include "lockstep/core/error.h"
+#include "lockstep/parallel/layers/column_product.h"
 #include "lockstep/parallel/matrix_products.h"
 #include "lockstep/parallel/tensor_parallel.h"
 #include "lockstep/parallel/time_slices.h"
@@ -39,9 +42,8 @@ at::Tensor EmbeddingImpl::forward(const at::Tensor& words) {
 }
 
 at::Tensor EmbeddingImpl::scores(const at::Tensor& values) {
-  // Not by a Linear: the embedding has a part in this weight's gradient, too.
-  if (group() == nullptr) return linear_map(values, weight);
-  return linear_map(over_time_ ? gather_slices(values, *group()) : to_all_ranks(values, *group()), weight);
+  if (!sparse_) return column_product({values}, weight, std::nullopt, group(), over_time_);
+  return linear_map(values, weight);  // whose gradient the engine refuses beside rows
 }
 
 }  // namespace lockstep::parallel

@@ -14,6 +14,7 @@
 #include "lockstep/parallel/layers/batch_norm.h"
 #include "lockstep/parallel/layers/convolution.h"
 #include "lockstep/parallel/layers/dropout.h"
+#include "lockstep/parallel/layers/embedding.h"
 #include "lockstep/parallel/layers/linear.h"
 #include "lockstep/parallel/layers/max_pool.h"
 #include "lockstep/parallel/module_parameters.h"
@@ -103,6 +104,31 @@ TEST(Convolution, HasTheGradientsOfLibtorch) {
   torch::manual_seed(2);
   torch::nn::Conv2d theirs(torch::nn::Conv2dOptions(3, 4, 3).stride(2).padding(1));
   expect_gradients_of_libtorch(mine, theirs, torch::randn({2, 3, 7, 6}));
+}
+
+TEST(Embedding, AddsTheGradientsOfWordsAndScores) {
+  comm::testing::on_ranks({1}, [](comm::Communicator& group) {
+    Embedding mine(7, 4);
+    const at::Tensor same = mine->weight.detach().clone().requires_grad_(), words = torch::tensor({3, 0, 3, 6});
+    torch::linear(torch::tanh(torch::embedding(same, words)), same).sin().sum().backward();
+    DataParallel engine(parameters_of(*mine), group);
+    const auto backward = [&] { mine->scores(torch::tanh(mine(words))).sin().sum().backward(); };
+    const auto expect_same = [&] { EXPECT_TRUE(torch::allclose(mine->weight.grad(), same.grad(), 1e-5, 1e-6)); };
+    backward();
+    engine.finish();
+    expect_same();
+
+    engine.drop_gradients();
+    LateGradients late;
+    {
+      const LateGradients::Deferral deferral(late);
+      backward();
+    }
+    EXPECT_TRUE(late.holds(mine->weight));
+    late.compute();
+    engine.finish();
+    expect_same();
+  });
 }
 
 /// Few values, so that ties are frequent, and some that are no numbers or have no end.
