@@ -1,13 +1,13 @@
 #include "lockstep/ml/class_moments.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "lockstep/ml/column_sums.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/kernels/moment_sums.h"
 #include "lockstep/ml/sorted_rows.h"
@@ -17,57 +17,39 @@ namespace {
 
 /// Of a class, or of all rows, what is kept of a column.
 struct Column {
-  double weight, sum, mean, squares, least;
+  ColumnSums sums;
+  double least;
 };
 constexpr std::int64_t kWords = sizeof(Column) / sizeof(double);
 
-/// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 void combine(Column& left, const Column& right) {
-  if (right.weight == 0) return;
-  if (left.weight == 0) {
+  if (right.sums.weight == 0) return;
+  if (left.sums.weight == 0) {
     left = right;
     return;
   }
-  const double weight = left.weight + right.weight, way = right.mean - left.mean;
-  left.mean += way * (right.weight / weight);
-  left.squares += right.squares + way * way * (left.weight * (right.weight / weight));
-  left.weight = weight;
-  left.sum += right.sum;
+  left.sums.add(right.sums);
   left.least = std::min(left.least, right.least);
 }
 
-bool weighs_something(double weight) { return weight > 0; }
-
-/// Of each row 1, but 0 where it weighs nothing; null if all weigh something.
-const double* counts_of(const Block& block, std::vector<double>& memory) {
-  if (block.weights == nullptr || std::all_of(block.weights, block.weights + block.rows, weighs_something))
-    return nullptr;
-  memory.resize(static_cast<std::size_t>(block.rows));
-  std::transform(block.weights, block.weights + block.rows, memory.begin(), weighs_something);
-  return memory.data();
-}
-
-/// Whether all values of rows that weigh something are finite. About the first row, so that a large mean costs few
-/// digits.
+/// Whether all values of rows that weigh something are finite.
 template <class T>
 bool take(const Block& rows, std::int64_t columns, const double* weights, std::vector<double>& memory, Column* result) {
   memory.resize(static_cast<std::size_t>(7 * columns));
   double* own = memory.data();
   const MomentSums sums{own, own + columns, own + 2 * columns, own + 3 * columns, own + 4 * columns, own + 5 * columns};
   double* shift = own + 6 * columns;
-  for (std::int64_t column = 0; column < columns; ++column) {
-    const double value = rows.x<T>()[column];
-    shift[column] = std::isfinite(value) ? value : 0;
-  }
+  first_values<T>(rows, columns, shift);
   moment_sums(rows.x<T>(), weights, rows.rows, columns, shift, sums);
+  const auto weighs_something = [](double weight) { return weight > 0; };
   const auto weigh = weights == nullptr ? rows.rows : std::count_if(weights, weights + rows.rows, weighs_something);
   bool finite = true;
   for (std::int64_t column = 0; column < columns; ++column) {
     finite = finite && sums.count[column] == static_cast<double>(weigh);
-    const double weight = sums.weight[column], sum = sums.sum[column];
-    if (!(weight > 0)) continue;
-    result[column] = {weight, sum + weight * shift[column], shift[column] + sum / weight,
-                      std::max(sums.squares[column] - sum * (sum / weight), 0.0), sums.least[column]};
+    if (!(sums.weight[column] > 0)) continue;
+    result[column] = {
+        ColumnSums::about(shift[column], sums.weight[column], sums.sum[column], sums.squares[column]),
+        sums.least[column]};
   }
   return finite;
 }

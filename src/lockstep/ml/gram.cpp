@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/zeros.h>
@@ -20,29 +21,52 @@ namespace lockstep::ml {
 
 namespace {
 
-/// Adds `of(value, place)` of each value to the sum of its place in the row.
+/// Adds `of(weight, value, place)` of each value to the sum of its place in the row. What weighs nothing may be
+/// anything.
 template <class T, class Of>
-void add_rows(const T* values, std::int64_t rows, std::int64_t width, double* sums, const Of& of) {
-  for (std::int64_t row = 0; row < rows; ++row, values += width) {
-    for (std::int64_t place = 0; place < width; ++place) sums[place] += of(values[place], place);
+void add_rows(const Block& block, const T* values, std::int64_t width, double* sums, const Of& of) {
+  for (std::int64_t row = 0; row < block.rows; ++row, values += width) {
+    const double weight = block.weight(row);
+    if (!(weight > 0)) continue;
+    for (std::int64_t place = 0; place < width; ++place) sums[place] += of(weight, values[place], place);
   }
+}
+
+double weight_of(const Block& block) {
+  double weight = 0;
+  for (std::int64_t row = 0; row < block.rows; ++row) weight += block.weight(row);
+  return weight;
+}
+
+/// The number of the first block that weighs something, or 0 if none does. A collective of tables with weights.
+std::int64_t first_to_look_at(const Table& table) {
+  if (!table.weighted()) return 0;
+  at::Tensor scratch;
+  std::int64_t number = table.own_begin();
+  while (number < table.own_end() && !(weight_of(table.block(number, scratch)) > 0)) ++number;
+  const std::int64_t none = table.plan().blocks();
+  at::Tensor first = at::full({1}, number < table.own_end() ? number : none, at::kLong);
+  table.group().all_reduce_(first, comm::ReduceOp::Min, {.name = "the first block with weight"}).wait();
+  number = first.item<std::int64_t>();
+  return number < none ? number : 0;
 }
 
 }  // namespace
 
 FirstLook first_look(const Table& table) {
-  const std::int64_t columns = table.columns(), targets = table.targets();
+  const std::int64_t columns = table.columns(), targets = table.targets(), number = first_to_look_at(table);
   const at::Tensor found = at::zeros({2, columns + targets}, at::kDouble);
   double* mean = found.mutable_data_ptr<double>();
   double* variance = mean + columns + targets;
-  if (table.own_begin() == 0 && table.own_end() > 0) {
+  if (number >= table.own_begin() && number < table.own_end()) {
     at::Tensor scratch;
-    const Block block = table.block(0, scratch);
-    const double share = 1 / static_cast<double>(block.rows);
+    const Block block = table.block(number, scratch);
+    const double share = 1 / weight_of(block);
     const auto add = [&](const auto* values, std::int64_t width, double* means, double* variances) {
-      add_rows(values, block.rows, width, means, [&](double value, std::int64_t) { return share * value; });
-      add_rows(values, block.rows, width, variances, [&](double value, std::int64_t place) {
-        return share * (value - means[place]) * (value - means[place]);
+      add_rows(block, values, width, means,
+               [&](double weight, double value, std::int64_t) { return share * weight * value; });
+      add_rows(block, values, width, variances, [&](double weight, double value, std::int64_t place) {
+        return share * weight * (value - means[place]) * (value - means[place]);
       });
     };
     with_type_of(table, [&]<class T>(T) { add(block.x<T>(), columns, mean, variance); });

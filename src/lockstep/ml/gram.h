@@ -27,7 +27,7 @@ void drop_rounding(Gram& gram);
 /// [columns + targets].
 at::Tensor is_constant(const Gram& gram);
 
-/// How the first block's rows lie.
+/// How the rows of the first block lie that weighs something.
 struct FirstLook {
   at::Tensor
       mean;    // [columns + targets]: near enough to that of all that squares of what is moved by it lose no digits

@@ -11,34 +11,23 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "lockstep/core/one_thread.h"
+#include "lockstep/ml/column_sums.h"
 #include "lockstep/ml/kernels/moment_sums.h"
 
 namespace lockstep::ml {
 namespace {
 
-/// The same rows, each counted once.
-class Unweighted final : public Table {
- public:
-  explicit Unweighted(const Table& table) : Table(table), table_(table) { weighted_ = false; }
-  Block block(std::int64_t number, at::Tensor& scratch) const override {
-    Block result = table_.block(number, scratch);
-    result.weights = nullptr;
-    return result;
-  }
-
- private:
-  const Table& table_;
-};
-
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 /// What is kept of a column: the columns of what is folded, one behind the other. Last comes the weight of all rows.
 struct Column {
-  double count, missing, infinite, weight, sum, mean, squares, min, max;
+  double count, missing, infinite;
+  ColumnSums sums;
+  double min, max;
 };
 constexpr std::int64_t kWords = sizeof(Column) / sizeof(double);
 
-/// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 void combine(Column& left, const Column& right) {
   left.missing += right.missing;
   left.infinite += right.infinite;
@@ -50,12 +39,8 @@ void combine(Column& left, const Column& right) {
     left.infinite = infinite;
     return;
   }
-  const double weight = left.weight + right.weight, way = right.mean - left.mean;
-  left.mean += way * (right.weight / weight);
-  left.squares += right.squares + way * way * (left.weight * (right.weight / weight));
   left.count += right.count;
-  left.weight = weight;
-  left.sum += right.sum;
+  left.sums.add(right.sums);
   left.min = std::min(left.min, right.min);
   left.max = std::max(left.max, right.max);
 }
@@ -65,26 +50,6 @@ void combine_all(double* left, const double* right, std::int64_t columns) {
   const auto* from = reinterpret_cast<const Column*>(right);
   for (std::int64_t column = 0; column < columns; ++column) combine(to[column], from[column]);
   left[columns * kWords] += right[columns * kWords];
-}
-
-/// Of each column the first value that counts, or 0: it belongs to the rows, so that squares of what is moved by it
-/// lose few digits, however large the mean.
-template <class T>
-std::vector<double> first_values(const Block& block, std::int64_t columns) {
-  std::vector<double> found(static_cast<std::size_t>(columns), kNone);
-  std::int64_t left = columns;
-  for (std::int64_t row = 0; row < block.rows && left > 0; ++row) {
-    if (!(block.weight(row) > 0)) continue;
-    for (std::int64_t column = 0; column < columns; ++column) {
-      double& here = found[static_cast<std::size_t>(column)];
-      const double value = block.x<T>()[row * columns + column];
-      if (!std::isnan(here) || !std::isfinite(value)) continue;
-      here = value;
-      --left;
-    }
-  }
-  std::replace_if(found.begin(), found.end(), [](double value) { return std::isnan(value); }, 0.0);
-  return found;
 }
 
 /// Values that are not finite, of columns that have some.
@@ -103,20 +68,18 @@ void count_others(const Block& block, std::int64_t columns, Column* of) {
 
 template <class T>
 void add_block(const Block& block, std::int64_t columns, double* result) {
-  const auto shift = first_values<T>(block, columns);
-  std::vector<double> memory(static_cast<std::size_t>(6 * columns));
+  std::vector<double> memory(static_cast<std::size_t>(7 * columns));
   double* own = memory.data();
+  double* shift = own + 6 * columns;
+  first_values<T>(block, columns, shift);
   const MomentSums sums{own, own + columns, own + 2 * columns, own + 3 * columns, own + 4 * columns, own + 5 * columns};
-  moment_sums(block.x<T>(), block.weights, block.rows, columns, shift.data(), sums);
+  moment_sums(block.x<T>(), block.weights, block.rows, columns, shift, sums);
   auto* of = reinterpret_cast<Column*>(result);
   for (std::int64_t column = 0; column < columns; ++column) {
     of[column].count = sums.count[column];
     if (sums.count[column] == 0) continue;
-    const double weight = sums.weight[column], sum = sums.sum[column], from = shift[static_cast<std::size_t>(column)];
-    of[column].weight = weight;
-    of[column].sum = sum + weight * from;
-    of[column].mean = from + sum / weight;
-    of[column].squares = std::max(sums.squares[column] - sum * (sum / weight), 0.0);
+    of[column].sums =
+        ColumnSums::about(shift[column], sums.weight[column], sums.sum[column], sums.squares[column]);
     of[column].min = sums.least[column];
     of[column].max = sums.greatest[column];
   }
@@ -186,7 +149,16 @@ Moments finite_moments(const Table& table, int threads) {
 }
 
 double mean_variance(const Table& table, int threads) {
-  return moments(Unweighted(table), threads).variance().mean().item<double>();
+  std::vector<std::vector<double>> counts(static_cast<std::size_t>(threads));
+  Fold once = moments_fold(table);
+  once.leaf = [&, weighted = once.leaf](const Block& block, std::int64_t number, double* result, int thread) {
+    Block rows = block;
+    rows.weights = counts_of(block, counts[static_cast<std::size_t>(thread)]);
+    weighted(rows, number, result, thread);
+  };
+  const at::Tensor variance = moments_of(fold(table, threads, once)).variance();
+  const OneThread same_bits;
+  return variance.mean().item<double>();
 }
 
 }  // namespace lockstep::ml
