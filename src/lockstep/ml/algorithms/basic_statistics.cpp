@@ -21,8 +21,7 @@ const Moments& BasicStatistics::found() const {
 }
 
 void BasicStatistics::fit(const Table& table) {
-  moments_.reset();
-  partial_fit(table);
+  moments_ = finite_moments(table, options_.threads);
 }
 
 void BasicStatistics::partial_fit(const Table& table) {

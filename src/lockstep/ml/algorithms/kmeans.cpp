@@ -193,6 +193,13 @@ KMeans::KMeans(KMeansOptions options) : options_(std::move(options)) {
 }
 
 void KMeans::fit(const Table& table, const std::function<void(const KMeansPass&)>& see) {
+  // If the table is refused, centroids and inertia of the last one still go together.
+  KMeans next(options_);
+  next.learn(table, see);
+  *this = std::move(next);
+}
+
+void KMeans::learn(const Table& table, const std::function<void(const KMeansPass&)>& see) {
   const KMeansBeginning begin = beginning_of(options_);
   begin.check_for(table, options_.n_clusters);
   const double tolerance = options_.tol == 0 ? 0 : options_.tol * mean_variance(table, options_.threads);

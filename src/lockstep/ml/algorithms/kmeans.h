@@ -49,7 +49,7 @@ class KMeans : public KMeansModel {
   explicit KMeans(KMeansOptions options = {});
 
   /// A collective of the table's group. Fault::Usage if it has fewer rows than clusters, Fault::Data if a value is not
-  /// finite.
+  /// finite; this stays as it was then.
   void fit(const Table& table, const std::function<void(const KMeansPass&)>& see = {});
 
   /// The nearest centroid of each of this rank's rows of the table that it was fitted to, int32 [own rows].
@@ -59,6 +59,9 @@ class KMeans : public KMeansModel {
   ModelFile file(const Table& table) const;
 
  private:
+  /// What fit() does, of one that has seen nothing.
+  void learn(const Table& table, const std::function<void(const KMeansPass&)>& see);
+
   KMeansOptions options_;
   at::Tensor labels_;
 };

@@ -66,6 +66,13 @@ LogisticRegression LogisticRegression::from(const ModelFile& file) {
 }
 
 void LogisticRegression::fit(const Table& table, const std::function<void(const LogisticPass&)>& see) {
+  // If the table is refused, classes and coefficients of the last one still go together.
+  LogisticRegression next(options_);
+  next.learn(table, see);
+  *this = std::move(next);
+}
+
+void LogisticRegression::learn(const Table& table, const std::function<void(const LogisticPass&)>& see) {
   classes_ = Classes::of(table, options_.threads);
   if (classes_.count() < 2) {
     fail(Fault::Data, fmt::format("all rows are of class {}: there is nothing to tell apart", classes_.name_of(0)));
@@ -88,7 +95,6 @@ void LogisticRegression::fit(const Table& table, const std::function<void(const 
   n_iter_ = found.iterations;
   converged_ = found.converged;
   objective_ = found.loss * task.weight * (penalised ? options_.C : 1);
-  undetermined_.clear();
   if (!penalised) take_least_norm(table);
   if (table.group().rank() != 0) return;
   if (!converged_) {

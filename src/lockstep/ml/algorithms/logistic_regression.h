@@ -43,7 +43,8 @@ class LogisticRegression {
   static LogisticRegression from(const ModelFile& file);
 
   /// To the table's only target, each value of which is a class. A collective; `see` is called on rank 0. Warns if it
-  /// did not converge and, without a penalty, of columns whose coefficients are not determined.
+  /// did not converge and, without a penalty, of columns whose coefficients are not determined. If it fails, this stays
+  /// as it was.
   void fit(const Table& table, const std::function<void(const LogisticPass&)>& see = {});
 
   /// Of a fitted one; on every rank.
@@ -71,6 +72,8 @@ class LogisticRegression {
   ModelFile file(const Table& table) const;
 
  private:
+  /// What fit() does, of one that has seen nothing.
+  void learn(const Table& table, const std::function<void(const LogisticPass&)>& see);
   /// Where several coefficients fit as well, and says so.
   void take_least_norm(const Table& table);
 

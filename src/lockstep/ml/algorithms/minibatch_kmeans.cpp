@@ -82,6 +82,13 @@ MiniBatchKMeans::MiniBatchKMeans(MiniBatchKMeansOptions options) : options_(std:
 }
 
 void MiniBatchKMeans::fit(const Table& table, const std::function<void(const MiniBatchStep&)>& see) {
+  // If the table is refused, what was fitted before can still go on.
+  MiniBatchKMeans next(options_);
+  next.learn(table, see);
+  *this = std::move(next);
+}
+
+void MiniBatchKMeans::learn(const Table& table, const std::function<void(const MiniBatchStep&)>& see) {
   const KMeansBeginning beginning = beginning_of(options_);
   beginning.check_for(table, options_.n_clusters);
   restart(table.rows());

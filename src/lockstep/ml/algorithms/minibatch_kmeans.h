@@ -51,7 +51,7 @@ class MiniBatchKMeans : public KMeansModel {
   explicit MiniBatchKMeans(MiniBatchKMeansOptions options = {});
 
   /// A collective of the table's group. Fault::Usage if it has fewer rows than clusters, Fault::Data if a value is not
-  /// finite. The rows of a batch are as likely as their weights are large.
+  /// finite; this stays as it was then. The rows of a batch are as likely as their weights are large.
   void fit(const Table& table, const std::function<void(const MiniBatchStep&)>& see = {});
   /// Takes the rows of the table as one batch, the first time after it has chosen where to begin among them. A
   /// collective.
@@ -64,6 +64,8 @@ class MiniBatchKMeans : public KMeansModel {
   ModelFile file(const Table& table) const;
 
  private:
+  /// What fit() does, of one that has seen nothing.
+  void learn(const Table& table, const std::function<void(const MiniBatchStep&)>& see);
   /// Forgets what was fitted; batches come from a table of so many rows.
   void restart(std::int64_t rows);
   /// The best of the starts. A collective.

@@ -104,8 +104,10 @@ KNeighborsClassifier KNeighborsClassifier::from(const ModelFile& file) {
 }
 
 void KNeighborsClassifier::fit(std::shared_ptr<const Table> table) {
-  classes_ = Classes::of(*table, options_.threads);
+  // Kept only with their rows, whose targets are looked up among them.
+  Classes classes = Classes::of(*table, options_.threads);
   NearestNeighbors::fit(std::move(table));
+  classes_ = std::move(classes);
 }
 
 at::Tensor KNeighborsClassifier::votes_for(const at::Tensor& x) const {
@@ -158,8 +160,9 @@ KNeighborsRegressor KNeighborsRegressor::from(const ModelFile& file) {
 
 void KNeighborsRegressor::fit(std::shared_ptr<const Table> table) {
   check_has_target(*table);
-  target_names_ = table->target_names();
+  std::vector<std::string> target_names = table->target_names();
   NearestNeighbors::fit(std::move(table));
+  target_names_ = std::move(target_names);
 }
 
 at::Tensor KNeighborsRegressor::predict(const at::Tensor& x) const {

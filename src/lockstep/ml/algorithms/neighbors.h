@@ -38,7 +38,7 @@ class NearestNeighbors {
   explicit NearestNeighbors(NeighborsOptions options = {});
 
   /// A collective of the table's group; the table stays as long as this. Fault::Usage if it has fewer rows than
-  /// n_neighbors, Fault::Data if a value is not finite.
+  /// n_neighbors, Fault::Data if a value is not finite; this stays as it was then.
   void fit(std::shared_ptr<const Table> table);
 
   /// Of this rank's queries [queries, columns], which are taken in the type of the rows. A collective, as all that

@@ -161,13 +161,14 @@ void PCA::fit(const Table& table) {
     fail(Fault::Usage, fmt::format("n_components = {} of {} rows of {} columns; at most {} are there", wanted,
                                    table.rows(), table.columns(), most));
   }
-  solver_ = options_.svd_solver == "auto" ? solver_for(table, wanted) : options_.svd_solver;
-  if (solver_ == "randomized" && wanted > 0 && wanted < 1) {
+  const std::string solver = options_.svd_solver == "auto" ? solver_for(table, wanted) : options_.svd_solver;
+  if (solver == "randomized" && wanted > 0 && wanted < 1) {
     fail(Fault::Usage,
          fmt::format("n_components = {}: svd_solver \"randomized\" needs a number of components", wanted));
   }
-  const Spectrum spectrum = spectrum_of(table, solver_, options_, most);
+  const Spectrum spectrum = spectrum_of(table, solver, options_, most);
   const std::int64_t count = count_of(spectrum, wanted, most);
+  solver_ = solver;
   mean_ = spectrum.mean;
   components_ = spectrum.directions.slice(0, 0, count).contiguous();
   explained_ = spectrum.variances.slice(0, 0, count).contiguous();
