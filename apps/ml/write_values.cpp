@@ -106,9 +106,10 @@ class ValuesFile::Lines {
     const at::Tensor labels = value_names.empty() ? at::Tensor() : values.to(at::kLong);
     const auto* value = static_cast<const std::byte*>(values.const_data_ptr());
     for (std::int64_t place = 0; place < values.numel(); ++place, value += values.element_size()) {
-      if (labels.defined()) {
-        const auto number = labels.const_data_ptr<std::int64_t>()[place];
-        data::append_field(line_, value_names.at(static_cast<std::size_t>(number)));
+      const std::int64_t label = labels.defined() ? labels.const_data_ptr<std::int64_t>()[place] : -1;
+      // A data set may have more classes than it names.
+      if (label >= 0 && label < std::ssize(value_names)) {
+        data::append_field(line_, value_names[static_cast<std::size_t>(label)]);
       } else {
         data::append_number(line_, values.scalar_type(), value);
       }

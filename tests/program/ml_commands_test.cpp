@@ -17,6 +17,7 @@
 #include "lockstep/data/image.h"
 #include "lockstep/data/npy_header.h"
 #include "lockstep/data/open.h"
+#include "lockstep/ml/model_file.h"
 
 namespace lockstep::test {
 namespace {
@@ -155,6 +156,11 @@ TEST_F(MlCommands, PredictPrintsWhatClassesAreCalled) {
   EXPECT_EQ(read_whole(*this / "said.csv"), printed.output);
   folder_.write("gaps.csv", "x[1],x[0]\n8,8\n0,\n,\n");
   EXPECT_TRUE(has(run({"predict", *this / "model", *this / "gaps.csv"}).errors, "row 1, 'x[0]' is missing"));
+  // A data set may have more classes than it names: others are numbers.
+  auto model = ml::read_model(*this / "model");
+  model.parameters["class_names"] = json::array({"blue, dark"});
+  ml::write_model(*this / "few-names", model);
+  EXPECT_EQ(run({"predict", *this / "few-names", *this / "new.csv"}).output, "kind\n\"blue, dark\"\n1\n");
   // An array has the probabilities of all classes side by side.
   ASSERT_EQ(run({"predict", *this / "model", *this / "new.csv", "--proba", "-o", *this / "said.npy"}).code, 0);
   const auto set = data::open(*this / "said.npy");

@@ -11,6 +11,7 @@
 
 #include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
+#include "lockstep/ml/model_file.h"
 #include "lockstep/ml/nearest_rows.h"
 #include "lockstep/ml/own_rows.h"
 
@@ -242,10 +243,10 @@ class OfTable final : public FittedRows {
   TableRows all() const override {
     return {.x = gather_rows(*table_, own_x(*table_)),
             .targets = gather_rows(*table_, targets_),
-            .names = table_->names(),
+            .names = columns_of(*table_),
             .target_names = table_->target_names(),
             .value_names = table_->value_names(),
-            .preparation = table_->preparation()};
+            .preparation = std::make_shared<const Preparation>(preparation_of(*table_))};
   }
   std::int64_t count() const override { return table_->rows(); }
 

@@ -84,11 +84,7 @@ void check_has_target(const Table& table) {
 ModelFile linear_file(const std::string& algorithm, const LinearModel& model, const Table& table,
                       nlohmann::json parameters) {
   parameters["targets"] = table.target_names();
-  return {.algorithm = algorithm,
-          .parameters = std::move(parameters),
-          .columns = table.names(),
-          .preparation = preparation_of(table),
-          .tensors = {{"coef", model.coef}, {"intercept", model.intercept}}};
+  return file_for(table, algorithm, std::move(parameters), {{"coef", model.coef}, {"intercept", model.intercept}});
 }
 
 LinearModel linear_model_from(const ModelFile& file) {

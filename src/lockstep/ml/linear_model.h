@@ -50,7 +50,7 @@ LinearModel linear_model_from(const ModelFile& file);
 class LinearPredictor final : public Predictor {
  public:
   explicit LinearPredictor(const ModelFile& file)
-      : model_(linear_model_from(file)), targets_(file.parameters.value("targets", std::vector<std::string>())) {}
+      : model_(linear_model_from(file)), targets_(file.parameter("targets", std::vector<std::string>())) {}
   at::Tensor predict(const at::Tensor& x) const override { return model_.predict(x); }
   std::vector<std::string> outputs() const override { return targets_; }
 

@@ -10,6 +10,7 @@ namespace lockstep::ml {
 namespace {
 
 constexpr const char kFormat[] = "lockstep-ml";
+constexpr const char kFieldOfUnnamed[] = "values";
 
 }  // namespace
 
@@ -27,8 +28,25 @@ const at::Tensor& ModelFile::by_columns(const std::string& name) const {
   fail(Fault::Data, fmt::format("the model names {} columns, which are not those of its '{}'", named, name));
 }
 
+std::vector<std::string> columns_of(const Table& table) {
+  std::vector<std::string> names = table.names();
+  if (!names.empty()) return names;
+  for (std::int64_t i = 0; i < table.columns(); ++i) names.push_back(fmt::format("{}[{}]", kFieldOfUnnamed, i));
+  return names;
+}
+
 Preparation preparation_of(const Table& table) {
-  return table.preparation() == nullptr ? Preparation() : *table.preparation();
+  Preparation preparation = table.preparation() == nullptr ? Preparation() : *table.preparation();
+  if (table.names().empty() && preparation.fields.empty()) preparation.fields = {kFieldOfUnnamed};
+  return preparation;
+}
+
+ModelFile file_for(const Table& table, std::string algorithm, nlohmann::json parameters, data::NamedTensors tensors) {
+  return {.algorithm = std::move(algorithm),
+          .parameters = std::move(parameters),
+          .columns = columns_of(table),
+          .preparation = preparation_of(table),
+          .tensors = std::move(tensors)};
 }
 
 at::Tensor Predictor::predict_proba(const at::Tensor&) const {

@@ -46,8 +46,12 @@ struct ModelFile {
   }
 };
 
-/// Of the table that a model was fitted to.
+/// What a file calls the columns of the table that a model was fitted to, and how they were prepared. Columns of a
+/// table without names are those of the field "values", as rows of a .npy file are called: values[0], values[1], …
+std::vector<std::string> columns_of(const Table& table);
 Preparation preparation_of(const Table& table);
+/// The file of a model that was fitted to the table.
+ModelFile file_for(const Table& table, std::string algorithm, nlohmann::json parameters, data::NamedTensors tensors);
 
 /// As a whole or not at all.
 void write_model(const std::string& path, const ModelFile& model);

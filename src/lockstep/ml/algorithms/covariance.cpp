@@ -57,7 +57,10 @@ EmpiricalCovariance::EmpiricalCovariance(EmpiricalCovarianceOptions options) : o
 }
 
 EmpiricalCovariance EmpiricalCovariance::from(const ModelFile& file) {
-  EmpiricalCovariance result;
+  EmpiricalCovarianceOptions options;
+  options.assume_centered = file.parameter("assume_centered", options.assume_centered);
+  options.ddof = file.parameter("ddof", options.ddof);
+  EmpiricalCovariance result(options);
   result.covariance_ = file["covariance"];
   result.location_ = file.by_columns("location");
   const std::int64_t columns = result.location_.numel();
@@ -122,14 +125,11 @@ double EmpiricalCovariance::score(const Table& table) const {
 }
 
 ModelFile EmpiricalCovariance::file(const Table& table) const {
-  return {.algorithm = kName,
-          .parameters = {{"assume_centered", options_.assume_centered}, {"ddof", options_.ddof}},
-          .columns = table.names(),
-          .preparation = preparation_of(table),
-          .tensors = {{"covariance", covariance_},
-                      {"location", location_},
-                      {"correlation", correlation()},
-                      {"precision", precision()}}};
+  return file_for(table, kName, {{"assume_centered", options_.assume_centered}, {"ddof", options_.ddof}},
+                  {{"covariance", covariance_},
+                   {"location", location_},
+                   {"correlation", correlation()},
+                   {"precision", precision()}});
 }
 
 namespace {

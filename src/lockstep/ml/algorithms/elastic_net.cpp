@@ -120,8 +120,16 @@ ElasticNet::ElasticNet(ElasticNetOptions options) : options_(options) {
 }
 
 ElasticNet ElasticNet::from(const ModelFile& file) {
-  ElasticNet result;
+  ElasticNetOptions options;
+  options.alpha = file.parameter("alpha", options.alpha);
+  options.l1_ratio = file.parameter("l1_ratio", options.l1_ratio);
+  options.fit_intercept = file.parameter("fit_intercept", options.fit_intercept);
+  options.max_iter = file.parameter("max_iter", options.max_iter);
+  options.tol = file.parameter("tol", options.tol);
+  options.positive = file.parameter("positive", options.positive);
+  ElasticNet result(options);
   result.fit_.model = linear_model_from(file);
+  result.fit_.n_iter = file.parameter("n_iter", result.fit_.n_iter);
   return result;
 }
 

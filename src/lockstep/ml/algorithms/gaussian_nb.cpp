@@ -70,7 +70,10 @@ void GaussianNB::joint(const double* row, double* result) const {
 }
 
 GaussianNB GaussianNB::from(const ModelFile& file) {
-  GaussianNB result;
+  GaussianNBOptions options;
+  options.var_smoothing = file.parameter("var_smoothing", options.var_smoothing);
+  GaussianNB result(options);
+  result.epsilon_ = file.parameter("epsilon", result.epsilon_);
   result.classes_ = Classes::from(file);
   result.moments_.mean = file.by_columns("theta");
   result.moments_.weight = file["class_count"];
@@ -82,12 +85,9 @@ GaussianNB GaussianNB::from(const ModelFile& file) {
 }
 
 ModelFile GaussianNB::file(const Table& table) const {
-  ModelFile file{
-      .algorithm = kName,
-      .parameters = {{"var_smoothing", options_.var_smoothing}, {"epsilon", epsilon_}},
-      .columns = table.names(),
-      .preparation = preparation_of(table),
-      .tensors = {{"theta", theta()}, {"var", var_}, {"class_prior", class_prior_}, {"class_count", class_count()}}};
+  ModelFile file = file_for(
+      table, kName, {{"var_smoothing", options_.var_smoothing}, {"epsilon", epsilon_}},
+      {{"theta", theta()}, {"var", var_}, {"class_prior", class_prior_}, {"class_count", class_count()}});
   classes_.add_to(file);
   return file;
 }

@@ -34,11 +34,7 @@ KMeansModel KMeansModel::from(const ModelFile& file) {
 
 ModelFile KMeansModel::file_with(const Table& table, const nlohmann::json& parameters) const {
   check_columns(table, fitted_columns(centers_));
-  ModelFile file{.algorithm = kName,
-                 .parameters = parameters,
-                 .columns = table.names(),
-                 .preparation = preparation_of(table),
-                 .tensors = {{"cluster_centers", centers_}}};
+  ModelFile file = file_for(table, kName, parameters, {{"cluster_centers", centers_}});
   file.parameters["n_clusters"] = centers_.size(0);
   file.parameters["inertia"] = inertia_;
   file.parameters["n_iter"] = n_iter_;

@@ -99,7 +99,10 @@ LinearRegression::LinearRegression(LinearRegressionOptions options) : options_(s
 }
 
 LinearRegression LinearRegression::from(const ModelFile& file) {
-  LinearRegression result;
+  LinearRegressionOptions options;
+  options.alpha = file.parameter("alpha", options.alpha);
+  options.fit_intercept = file.parameter("fit_intercept", options.fit_intercept);
+  LinearRegression result(options);
   result.model_ = linear_model_from(file);
   return result;
 }

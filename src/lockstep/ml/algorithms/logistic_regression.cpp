@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -56,7 +57,13 @@ LogisticRegression::LogisticRegression(LogisticRegressionOptions options) : opti
 }
 
 LogisticRegression LogisticRegression::from(const ModelFile& file) {
-  LogisticRegression result;
+  LogisticRegressionOptions options;
+  options.C = file.parameter("C", std::numeric_limits<double>::infinity());  // JSON has none
+  options.fit_intercept = file.parameter("fit_intercept", options.fit_intercept);
+  options.tol = file.parameter("tol", options.tol);
+  options.max_iter = file.parameter("max_iter", options.max_iter);
+  LogisticRegression result(options);
+  result.n_iter_ = file.parameter("n_iter", result.n_iter_);
   result.classes_ = Classes::from(file);
   result.model_ = linear_model_from(file);
   if (result.model_.coef.size(0) != (result.classes_.count() == 2 ? 1 : result.classes_.count())) {
@@ -140,14 +147,12 @@ double LogisticRegression::score(const Table& table) const {
 }
 
 ModelFile LogisticRegression::file(const Table& table) const {
-  ModelFile file{.algorithm = kName,
-                 .parameters = {{"fit_intercept", options_.fit_intercept},
-                                {"tol", options_.tol},
-                                {"max_iter", options_.max_iter},
-                                {"n_iter", n_iter_}},
-                 .columns = table.names(),
-                 .preparation = preparation_of(table),
-                 .tensors = {{"coef", model_.coef}, {"intercept", model_.intercept}}};
+  ModelFile file = file_for(table, kName,
+                            {{"fit_intercept", options_.fit_intercept},
+                             {"tol", options_.tol},
+                             {"max_iter", options_.max_iter},
+                             {"n_iter", n_iter_}},
+                            {{"coef", model_.coef}, {"intercept", model_.intercept}});
   if (std::isfinite(options_.C)) file.parameters["C"] = options_.C;  // JSON has no infinity
   classes_.add_to(file);
   return file;

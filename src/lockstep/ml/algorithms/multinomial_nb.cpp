@@ -46,7 +46,10 @@ void MultinomialNB::joint(const double* row, double* result) const {
 }
 
 MultinomialNB MultinomialNB::from(const ModelFile& file) {
-  MultinomialNB result;
+  MultinomialNBOptions options;
+  options.alpha = file.parameter("alpha", options.alpha);
+  options.fit_prior = file.parameter("fit_prior", options.fit_prior);
+  MultinomialNB result(options);
   result.classes_ = Classes::from(file);
   result.moments_.sum = file.by_columns("feature_count");
   result.moments_.weight = file["class_count"];
@@ -58,14 +61,11 @@ MultinomialNB MultinomialNB::from(const ModelFile& file) {
 }
 
 ModelFile MultinomialNB::file(const Table& table) const {
-  ModelFile file{.algorithm = kName,
-                 .parameters = {{"alpha", options_.alpha}, {"fit_prior", options_.fit_prior}},
-                 .columns = table.names(),
-                 .preparation = preparation_of(table),
-                 .tensors = {{"feature_count", feature_count()},
+  ModelFile file = file_for(table, kName, {{"alpha", options_.alpha}, {"fit_prior", options_.fit_prior}},
+                            {{"feature_count", feature_count()},
                              {"feature_log_prob", feature_log_prob_},
                              {"class_log_prior", class_log_prior_},
-                             {"class_count", class_count()}}};
+                             {"class_count", class_count()}});
   classes_.add_to(file);
   return file;
 }

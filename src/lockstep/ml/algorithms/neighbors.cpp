@@ -58,7 +58,10 @@ void NearestNeighbors::read(const ModelFile& file) {
       targets.size(0) != x.size(0) || x.size(0) < options_.n_neighbors) {
     fail(Fault::Data, "the model's x and targets are no rows of neighbours");
   }
-  rows_ = rows_in_memory({.x = x, .targets = targets});
+  rows_ = rows_in_memory({.x = x,
+                          .targets = targets,
+                          .names = file.columns,
+                          .preparation = std::make_shared<const Preparation>(file.preparation)});
 }
 
 ModelFile NearestNeighbors::file_of(const char* algorithm) const {

@@ -135,7 +135,10 @@ PCA::PCA(PCAOptions options) : options_(std::move(options)) {
 }
 
 PCA PCA::from(const ModelFile& file) {
-  PCA result;
+  PCAOptions options;
+  options.whiten = file.parameter("whiten", options.whiten);
+  options.random_state = file.parameter("random_state", options.random_state);
+  PCA result(options);
   result.components_ = file.by_columns("components");
   result.explained_ = file["explained_variance"];
   result.ratio_ = file["explained_variance_ratio"];
@@ -148,7 +151,6 @@ PCA PCA::from(const ModelFile& file) {
       !fits(result.explained_, {result.components_.size(0)}) || !fits(result.mean_, {result.components_.size(1)})) {
     fail(Fault::Data, "the model's components, explained_variance and mean do not go together");
   }
-  result.options_.whiten = file.parameter("whiten", false);
   result.solver_ = file.parameter("svd_solver", result.solver_);
   result.noise_variance_ = file.parameter("noise_variance", 0.0);
   return result;
@@ -222,20 +224,18 @@ double PCA::score(const Table& table) const {
 }
 
 ModelFile PCA::file(const Table& table) const {
-  return {.algorithm = kName,
-          .parameters = {{"n_components", n_components()},
-                         {"whiten", options_.whiten},
-                         {"svd_solver", solver_},
-                         {"random_state", options_.random_state},
-                         {"noise_variance", noise_variance_},
-                         {"n_samples", table.rows()}},
-          .columns = table.names(),
-          .preparation = preparation_of(table),
-          .tensors = {{"components", components_},
-                      {"mean", mean_},
-                      {"explained_variance", explained_},
-                      {"explained_variance_ratio", ratio_},
-                      {"singular_values", singular_values_}}};
+  return file_for(table, kName,
+                  {{"n_components", n_components()},
+                   {"whiten", options_.whiten},
+                   {"svd_solver", solver_},
+                   {"random_state", options_.random_state},
+                   {"noise_variance", noise_variance_},
+                   {"n_samples", table.rows()}},
+                  {{"components", components_},
+                   {"mean", mean_},
+                   {"explained_variance", explained_},
+                   {"explained_variance_ratio", ratio_},
+                   {"singular_values", singular_values_}});
 }
 
 namespace {

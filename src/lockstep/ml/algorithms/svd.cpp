@@ -51,7 +51,13 @@ TruncatedSVD::TruncatedSVD(TruncatedSVDOptions options) : options_(std::move(opt
 }
 
 TruncatedSVD TruncatedSVD::from(const ModelFile& file) {
-  TruncatedSVD result;
+  TruncatedSVDOptions options;
+  options.n_components = file.parameter("n_components", options.n_components);
+  options.algorithm = file.parameter("algorithm", options.algorithm);
+  options.n_iter = file.parameter("n_iter", options.n_iter);
+  options.n_oversamples = file.parameter("n_oversamples", options.n_oversamples);
+  options.random_state = file.parameter("random_state", options.random_state);
+  TruncatedSVD result(options);
   result.found_ = singular_values_of(file, "components");
   result.explained_ = file["explained_variance"];
   result.ratio_ = file["explained_variance_ratio"];
@@ -93,18 +99,16 @@ at::Tensor TruncatedSVD::inverse_transform(const at::Tensor& components) const {
 }
 
 ModelFile TruncatedSVD::file(const Table& table) const {
-  return {.algorithm = kTruncated,
-          .parameters = {{"n_components", options_.n_components},
-                         {"algorithm", options_.algorithm},
-                         {"n_iter", options_.n_iter},
-                         {"n_oversamples", options_.n_oversamples},
-                         {"random_state", options_.random_state}},
-          .columns = table.names(),
-          .preparation = preparation_of(table),
-          .tensors = {{"components", found_.vectors},
-                      {"singular_values", found_.values},
-                      {"explained_variance", explained_},
-                      {"explained_variance_ratio", ratio_}}};
+  return file_for(table, kTruncated,
+                  {{"n_components", options_.n_components},
+                   {"algorithm", options_.algorithm},
+                   {"n_iter", options_.n_iter},
+                   {"n_oversamples", options_.n_oversamples},
+                   {"random_state", options_.random_state}},
+                  {{"components", found_.vectors},
+                   {"singular_values", found_.values},
+                   {"explained_variance", explained_},
+                   {"explained_variance_ratio", ratio_}});
 }
 
 SVD::SVD(SVDOptions options) : options_(options) {
@@ -128,10 +132,8 @@ at::Tensor SVD::transform(const at::Tensor& x) const {
 }
 
 ModelFile SVD::file(const Table& table) const {
-  return {.algorithm = kFull,
-          .columns = table.names(),
-          .preparation = preparation_of(table),
-          .tensors = {{"singular_values", found_.values}, {"vh", found_.vectors}}};
+  return file_for(table, kFull, nlohmann::json::object(),
+                  {{"singular_values", found_.values}, {"vh", found_.vectors}});
 }
 
 namespace {
