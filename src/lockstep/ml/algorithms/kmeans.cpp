@@ -74,6 +74,7 @@ class Lloyd {
       fail(Fault::Data, fmt::format("centroid {} has no rows; use fewer clusters, or --empty farthest", empty.front()));
     }
     const auto far = farthest(static_cast<std::int64_t>(empty.size()));
+    std::vector<double> left = rows_by_label(weights);
     for (std::size_t i = 0; i < far.size(); ++i) {
       const auto& [distance, number, weight, label] = far[i];
       if (distance <= 0) break;  // fewer different rows than centroids
@@ -85,7 +86,24 @@ class Lloyd {
       }
       weights[label] -= weight;
       weights[empty[i]] = weight;
+      // Of the last row rounding would remain, as of 0.1 + 0.2 - 0.2 - 0.1, and be taken for a mean.
+      if (--left[static_cast<std::size_t>(label)] == 0) weights[label] = 0;
     }
+  }
+
+  /// Rows that weigh something. A collective of tables with weights; without, these are their numbers.
+  std::vector<double> rows_by_label(const double* weights) const {
+    if (!table_.weighted()) return {weights, weights + clusters_};
+    const at::Tensor rows = fold(table_, options_.threads,
+                                 {.name = "rows of clusters",
+                                  .size = clusters_,
+                                  .leaf = [&](const Block& block, std::int64_t number, double* counts, int) {
+                                    const std::int32_t* labels = rows_.labels_of(number);
+                                    for (std::int64_t row = 0; row < block.rows; ++row) {
+                                      if (block.weight(row) > 0) ++counts[labels[row]];
+                                    }
+                                  }});
+    return {rows.const_data_ptr<double>(), rows.const_data_ptr<double>() + clusters_};
   }
 
   struct FarRow {

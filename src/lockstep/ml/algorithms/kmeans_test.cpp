@@ -135,6 +135,20 @@ TEST(KMeans, MovesCentroidsWithoutRows) {
   });
 }
 
+TEST(KMeans, LeavesACentroidWhereItWasOnceAllItsRowsAreTaken) {
+  const auto x = at::cat({at::zeros({20}, at::kDouble), at::tensor({100.0, 101.0}, at::kDouble)}).view({-1, 1});
+  at::Tensor weights = at::ones({22}, at::kDouble);
+  weights[20] = 0.1;
+  weights[21] = 0.2;  // 0.1 + 0.2 - 0.2 - 0.1 is not 0
+  const auto centers = at::tensor({0.0, 50.0, 1000.0, 2000.0}, at::kDouble).view({-1, 1});
+  with_table(2, {x, {}, weights}, [&](const Table& table) {
+    KMeans kmeans({.n_clusters = 4, .centers = centers, .max_iter = 1, .tol = 0});
+    kmeans.fit(table);
+    const auto expected = at::tensor({0.0, 50.0, 101.0, 100.0}, at::kDouble).view({-1, 1});
+    EXPECT_TRUE(at::allclose(kmeans.cluster_centers(), expected)) << kmeans.cluster_centers();
+  });
+}
+
 TEST(KMeans, OfFewDifferentRowsEnds) {
   const auto x = at::arange(3, at::kDouble).repeat({1000}).view({-1, 1});
   for (const char* init : {"k-means++", "k-means||"}) {

@@ -62,6 +62,7 @@ Spectrum by_covariance(const Table& table, int threads) {
   sign_rule_(result.directions);
   // Hosts may compute the last bits in different ways: all take those of rank 0.
   table.group().broadcast_({result.variances, result.directions}, 0, {.name = "components"}).wait();
+  const OneThread same_bits;
   result.total = result.variances.sum().item<double>();
   return result;
 }
@@ -74,6 +75,7 @@ Spectrum by_rows(const Table& table, int threads, const Find& singular_values_ar
   result.degrees = degrees_of(columns.weight);
   result.mean = columns.mean;
   const SingularValues found = singular_values_around(result.mean);
+  const OneThread same_bits;
   result.variances = found.values.square() / result.degrees;
   result.directions = found.vectors;
   result.total = columns.squares.sum().item<double>() / result.degrees;
@@ -170,6 +172,7 @@ void PCA::fit(const Table& table) {
   }
   const Spectrum spectrum = spectrum_of(table, solver, options_, most);
   const std::int64_t count = count_of(spectrum, wanted, most);
+  const OneThread same_bits;
   solver_ = solver;
   mean_ = spectrum.mean;
   components_ = spectrum.directions.slice(0, 0, count).contiguous();

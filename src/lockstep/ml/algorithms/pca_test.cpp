@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/testing.h"
@@ -142,6 +143,24 @@ TEST(PCA, HasTheSameBitsOnAnyNumberOfRanksAndThreads) {
         });
       }
     }
+  }
+}
+
+TEST(PCA, OfVeryManyColumnsHasTheSameBitsOnAnyNumberOfThreads) {
+  // So many that a sum over them is cut by the threads of torch.
+  const auto x = blobs(20, 49'152, 3);
+  PCA first;
+  for (const int threads : {1, 2, 5}) {
+    const int before = at::get_num_threads();
+    at::set_num_threads(threads);
+    with_table(1, {x}, [&](const Table& table) {
+      PCA pca({.n_components = 2, .svd_solver = "randomized", .threads = threads});
+      pca.fit(table);
+      if (threads == 1) first = pca;
+      EXPECT_EQ(pca.noise_variance(), first.noise_variance()) << threads << " threads";
+      EXPECT_TRUE(at::equal(pca.explained_variance_ratio(), first.explained_variance_ratio()));
+    });
+    at::set_num_threads(before);
   }
 }
 
