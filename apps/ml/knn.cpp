@@ -67,9 +67,12 @@ std::unique_ptr<ml::Table> read_queries(const Options& options, const ml::Table&
     });
   });
   if (known) choice.targets = targets;
-  auto queries = ml::read_table(
-      table.group(), options.query, options.ml.from.open,
-      {.choice = choice, .like = &preparation, .threads = at::get_num_threads(), .observer = table.observer()});
+  auto queries = ml::read_table(table.group(), options.query, options.ml.from.open,
+                                {.choice = choice,
+                                 .like = &preparation,
+                                 .threads = at::get_num_threads(),
+                                 .memory_bytes = memory_bytes(options.ml),
+                                 .observer = table.observer()});
   if (queries->names() != table.names()) {
     fail(Fault::Usage, fmt::format("{} has {} columns, and {} has {}", options.query, queries->columns(),
                                    options.ml.from.source, table.columns()));
@@ -88,7 +91,7 @@ bool can_score(const ml::Table& table, const ml::Table& queries) {
 /// Of a classifier or a regressor that is fitted. A collective.
 template <class Estimator>
 Said ask(const Estimator& estimator, const ml::Table& table, const ml::Table& queries) {
-  const at::Tensor own = estimator.predict(ml::own_x(queries));
+  const at::Tensor own = ml::said_of_rows(queries, [&](const at::Tensor& x) { return estimator.predict(x); });
   Said said{.values = ml::gather_rows(queries, own), .score = {}};
   if (can_score(table, queries)) said.score = estimator.score_of(queries, own);
   return said;
@@ -142,7 +145,6 @@ void report(const Options& options, const ml::Table& table, const ml::Table* que
 
 template <class Estimator>
 void run(Options options, comm::Communicator& world) {
-  if (world.rank() == 0) check_files({options.ml.output, options.model}, {options.query});
   const std::shared_ptr<const ml::Table> table = read_source(options.ml, world);
   const auto queries = options.query.empty() ? nullptr : read_queries(options, *table);
   if (queries) ml::check_finite_columns(*queries);
@@ -204,6 +206,7 @@ void add_knn(CLI::App& app, const std::vector<std::string>& words) {
   command->callback([options, words] {
     check(*options);
     options->ml.endings = {{options->model, ".safetensors"}};
+    if (!options->query.empty()) options->ml.also_read = {options->query};
     on_ml_ranks(options->ml, words, {options->ml.output, options->model}, [&](comm::Communicator& world) {
       options->regression ? run<ml::KNeighborsRegressor>(*options, world)
                           : run<ml::KNeighborsClassifier>(*options, world);

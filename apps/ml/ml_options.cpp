@@ -21,14 +21,6 @@
 namespace lockstep::apps {
 namespace {
 
-/// 0: the user did not say.
-std::int64_t memory_bytes(const MlOptions& options) {
-  if (options.memory.empty()) return 0;
-  const auto bytes = parse_bytes(options.memory);
-  if (bytes <= 0) fail(Fault::Usage, fmt::format("--memory {}: it takes at least a byte", options.memory));
-  return static_cast<std::int64_t>(bytes);
-}
-
 /// Who names a file .png expects a PNG there.
 void check_endings(const MlOptions& options) {
   for (const auto& [path, ending] : options.endings) {
@@ -133,6 +125,13 @@ void write_output(const std::string& path, const ml::ModelFile& model) {
 
 std::string size_text(const ml::Table& table) {
   return fmt::format("{} of {}", counted(table.rows(), "row"), counted(table.columns(), "column"));
+}
+
+std::int64_t memory_bytes(const MlOptions& options) {
+  if (options.memory.empty()) return 0;
+  const auto bytes = parse_bytes(options.memory);
+  if (bytes <= 0) fail(Fault::Usage, fmt::format("--memory {}: it takes at least a byte", options.memory));
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::unique_ptr<ml::Table> read_source(const MlOptions& options, comm::Communicator& world) {

@@ -49,6 +49,9 @@ void check_files(const std::vector<std::string>& files, const std::vector<std::s
 /// Fault::Usage if the user gave one of the `options`, which do nothing beside `choice`.
 void refuse_given(const std::vector<CLI::Option*>& options, const std::string& choice);
 
+/// What --memory says; 0: nothing. Fault::Usage if that is no number of bytes.
+std::int64_t memory_bytes(const MlOptions& options);
+
 /// Into the file that the user named, if any.
 void write_output(const std::string& path, const ml::ModelFile& model);
 

@@ -415,6 +415,22 @@ TEST_F(MlCommands, KnnSaysClassesAndValuesOfOtherRows) {
   EXPECT_EQ(read_whole(*this / "said.csv"), "height\n10.0\n280.0\n30.0\n200.0\n");
 }
 
+TEST_F(MlCommands, KnnReadsQueriesBeyondItsMemoryAnew) {
+  folder_.write("train.csv", "x,kind\n0,2\n1,2\n300,4\n301,4\n");
+  std::string queries = "x,kind\n";
+  for (int i = 0; i < 300; ++i) queries += fmt::format("{},{}\n", i, i < 150 ? 2 : 4);
+  folder_.write("new.csv", queries);
+  std::set<std::string> said;
+  for (const char* memory : {"1GiB", "1KiB"}) {
+    const auto answer = run({"knn", *this / "train.csv", *this / "new.csv", "--target", "kind", "-k", "2", "--memory",
+                             memory, "-n", "2", "-o", *this / "said.csv"});
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    EXPECT_EQ(has(answer.errors, "reads them anew"), std::string(memory) == "1KiB") << answer.errors;
+    said.insert(read_whole(*this / "said.csv"));
+  }
+  EXPECT_EQ(said.size(), 1U);
+}
+
 TEST_F(MlCommands, KnnAnswersRowsWhoseTargetIsBlankOrUnknownWithoutScoringThem) {
   folder_.write("train.csv", "x,kind,size\n0,low,1\n1,low,1\n8,high,2\n9,high,2\n");
   folder_.write("known.csv", "x,kind,size\n0.5,low,1\n0.25,low,1\n");

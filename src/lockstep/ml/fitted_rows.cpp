@@ -14,6 +14,7 @@
 #include "lockstep/ml/model_file.h"
 #include "lockstep/ml/nearest_rows.h"
 #include "lockstep/ml/own_rows.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -88,6 +89,9 @@ class Record {
   std::int64_t targets_;
 };
 
+/// Whether squares were too large for a distance.
+bool any_too_far(const Neighbors& neighbors) { return !neighbors.distances.isfinite().all().item<bool>(); }
+
 class InMemory final : public FittedRows {
  public:
   explicit InMemory(TableRows rows) : rows_(std::move(rows)) {
@@ -100,12 +104,13 @@ class InMemory final : public FittedRows {
     check({facts_of(own)}, rows_.x.size(1));
     const auto found = nearest_rows(RowBlocks::of(rows_.x), own, k, threads);
     const Record record(rows_.targets.size(1));
-    const Neighbors result = empty_neighbors(own.size(0), k, rows_.targets.size(1));
+    Neighbors result = empty_neighbors(own.size(0), k, rows_.targets.size(1));
     std::vector<double> words(static_cast<std::size_t>(record.width()));
     for (std::size_t i = 0; i < found.size(); ++i) {
       record.write(found[i], 0, rows_.targets, words.data());
       record.read(words.data(), result, static_cast<std::int64_t>(i));
     }
+    if (any_too_far(result)) fail_of_large_squares();
     return result;
   }
   TableRows all() const override { return rows_; }
@@ -144,10 +149,18 @@ class Asking {
       last = std::move(round);
     }
     if (rounds > 0) take(last);
+    check_distances();
     return result_;
   }
 
  private:
+  /// On all ranks alike, as others would go on to a collective that one which ends alone never joins.
+  void check_distances() const {
+    at::Tensor any = at::empty({1}, at::kLong).fill_(any_too_far(result_) ? 1 : 0);
+    group().all_reduce_(any, comm::ReduceOp::Max, {.name = "distances that are too large"}).wait();
+    if (any.item<std::int64_t>() != 0) fail_of_large_squares();
+  }
+
   struct Round {
     std::int64_t first = 0;            // of this rank's queries
     std::vector<std::int64_t> counts;  // by rank

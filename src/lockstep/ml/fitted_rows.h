@@ -24,7 +24,8 @@ class FittedRows {
  public:
   virtual ~FittedRows() = default;
   /// Of this rank's queries [queries, columns], in the type of the rows. Of a table it is a collective. Fault::Usage if
-  /// the columns are not those of the rows, Fault::Data if a value is not finite.
+  /// the columns are not those of the rows, Fault::Data if a value is not finite or too large for squares of distances;
+  /// of a table on all ranks.
   virtual Neighbors nearest(const at::Tensor& queries, std::int64_t k, int threads) const = 0;
   /// All rows, their targets and names; of a table on rank 0, and a collective.
   virtual TableRows all() const = 0;

@@ -5,33 +5,59 @@
 #include <numeric>
 #include <vector>
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 namespace lockstep::ml {
 namespace {
 
-/// `values_of` a block, in rows of `width`.
+/// Of this rank's blocks [begin, end) `values_of` each, in rows of `width`.
 template <class T, class ValuesOf>
-at::Tensor copied(const Table& table, std::int64_t width, at::ScalarType type, const ValuesOf& values_of) {
-  const at::Tensor result = at::empty({table.own_rows(), width}, type);
+at::Tensor copied(const Table& table, std::int64_t begin, std::int64_t end, std::int64_t width, at::ScalarType type,
+                  const ValuesOf& values_of) {
+  const std::int64_t first = table.own_place(begin);
+  const at::Tensor result = at::empty({table.own_place(end) - first, width}, type);
   at::Tensor scratch;
-  for (std::int64_t number = table.own_begin(); number < table.own_end(); ++number) {
+  for (std::int64_t number = begin; number < end; ++number) {
     const Block block = table.block(number, scratch);
-    std::copy_n(values_of(block), block.rows * width, result.mutable_data_ptr<T>() + table.own_place(number) * width);
+    std::copy_n(values_of(block), block.rows * width,
+                result.mutable_data_ptr<T>() + (table.own_place(number) - first) * width);
   }
   return result;
 }
 
-}  // namespace
-
-at::Tensor own_x(const Table& table) {
+at::Tensor x_of(const Table& table, std::int64_t begin, std::int64_t end) {
   return with_type_of(table, [&]<class T>(T) {
-    return copied<T>(table, table.columns(), table.type(), [](const Block& block) { return block.x<T>(); });
+    return copied<T>(table, begin, end, table.columns(), table.type(), [](const Block& block) { return block.x<T>(); });
   });
 }
 
+}  // namespace
+
+at::Tensor own_x(const Table& table) { return x_of(table, table.own_begin(), table.own_end()); }
+
 at::Tensor own_targets(const Table& table) {
-  return copied<double>(table, table.targets(), at::kDouble, [](const Block& block) { return block.targets; });
+  return copied<double>(table, table.own_begin(), table.own_end(), table.targets(), at::kDouble,
+                        [](const Block& block) { return block.targets; });
+}
+
+at::Tensor said_of_rows(const Table& table, const std::function<at::Tensor(const at::Tensor& x)>& say) {
+  constexpr std::int64_t kBytes = 64 << 20;
+  const BlockPlan& plan = table.plan();
+  const std::int64_t each = std::max<std::int64_t>(
+      kBytes / (plan.block_rows * std::max<std::int64_t>(table.columns(), 1) *
+                static_cast<std::int64_t>(c10::elementSize(table.type()))),
+      1);
+  std::int64_t most = 0;  // blocks of a rank
+  for (std::size_t rank = 0; rank + 1 < plan.first_block.size(); ++rank) {
+    most = std::max(most, plan.first_block[rank + 1] - plan.first_block[rank]);
+  }
+  std::vector<at::Tensor> said;
+  for (std::int64_t done = 0; done < most; done += each) {
+    const std::int64_t begin = std::min(table.own_begin() + done, table.own_end());
+    said.push_back(say(x_of(table, begin, std::min(begin + each, table.own_end()))));
+  }
+  return said.size() == 1 ? said.front() : at::cat(said);
 }
 
 at::Tensor gather_rows(const Table& table, const at::Tensor& own) {

@@ -15,7 +15,6 @@
 #include "lockstep/ml/linear_model.h"
 #include "lockstep/ml/own_rows.h"
 #include "lockstep/ml/score.h"
-#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -46,9 +45,7 @@ const FittedRows& NearestNeighbors::fitted_rows() const {
 }
 
 Neighbors NearestNeighbors::kneighbors(const at::Tensor& x) const {
-  Neighbors found = fitted_rows().nearest(x, options_.n_neighbors, options_.threads);
-  if (!found.distances.isfinite().all().item<bool>()) fail_of_large_squares();
-  return found;
+  return fitted_rows().nearest(x, options_.n_neighbors, options_.threads);
 }
 
 void NearestNeighbors::read(const ModelFile& file) {
@@ -135,7 +132,9 @@ at::Tensor KNeighborsClassifier::predict(const at::Tensor& x) const {
   return classes_.values_of(votes_for(x).argmax(1));
 }
 
-double KNeighborsClassifier::score(const Table& table) const { return score_of(table, predict(own_x(table))); }
+double KNeighborsClassifier::score(const Table& table) const {
+  return score_of(table, said_of_rows(table, [this](const at::Tensor& x) { return predict(x); }));
+}
 
 double KNeighborsClassifier::score_of(const Table& table, const at::Tensor& said) const {
   const ClassNumbers number_of(classes_.values());
@@ -186,7 +185,9 @@ at::Tensor KNeighborsRegressor::predict(const at::Tensor& x) const {
   return result;
 }
 
-double KNeighborsRegressor::score(const Table& table) const { return score_of(table, predict(own_x(table))); }
+double KNeighborsRegressor::score(const Table& table) const {
+  return score_of(table, said_of_rows(table, [this](const at::Tensor& x) { return predict(x); }));
+}
 
 double KNeighborsRegressor::score_of(const Table& table, const at::Tensor& said) const {
   return r2_of(table, said, options_.threads);

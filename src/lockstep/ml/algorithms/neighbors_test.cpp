@@ -203,6 +203,14 @@ TEST(NearestNeighbors, RefuseWhatMakesNoSense) {
     EXPECT_EQ(message(queries, Fault::Data),
               "rank 2: query 4, column 1 is no finite number; clean the data, or use --missing mean");
   });
+  // On all ranks, though only one asks for it.
+  with_shared_table(2, {x}, [&](const auto& table) {
+    NearestNeighbors nearest;
+    nearest.fit(table);
+    const double far = table->group().rank() == 0 ? 1e200 : 0;
+    EXPECT_EQ(test::message_of([&] { (void)nearest.kneighbors(at::full({5, 3}, far, at::kDouble)); }, Fault::Data),
+              "squares of the values are too large; scale the columns");
+  });
   x[70][2] = std::numeric_limits<double>::quiet_NaN();
   with_shared_table(2, {x}, [&](const auto& table) {
     EXPECT_EQ(test::message_of([&] { NearestNeighbors().fit(table); }, Fault::Data),
