@@ -8,7 +8,9 @@
 #include <tuple>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include "lockstep/comm/gather_values.h"
@@ -65,10 +67,23 @@ std::vector<std::int64_t> draw_different_by_weight(const Table& table, std::uint
   first = comm::gather_values(table.group(), first);
   keep_first();
   if (static_cast<std::int64_t>(first.size()) < count)
-    fail(Fault::Data, fmt::format("{} rows weigh more than 0, and {} are to be drawn", first.size(), count));
+    fail(Fault::Data, fmt::format("{} rows weigh more than 0, and {} are to be drawn; use fewer clusters", first.size(),
+                                  count));
   std::vector<std::int64_t> numbers;
   for (const Waiting& one : first) numbers.push_back(one.row);
   return numbers;
+}
+
+std::int64_t count_weighing(const Table& table) {
+  if (!table.weighted()) return table.rows();
+  at::Tensor count = at::zeros({1}, at::kLong);
+  at::Tensor scratch;
+  for (std::int64_t number = table.own_begin(); number < table.own_end(); ++number) {
+    const Block block = table.block(number, scratch);
+    count += std::count_if(block.weights, block.weights + block.rows, [](double weight) { return weight > 0; });
+  }
+  table.group().all_reduce_(count, comm::ReduceOp::Sum, {.name = "rows with weight"}).wait();
+  return count.item<std::int64_t>();
 }
 
 RowDraw::RowDraw(const Table& table, int threads) : table_(table) {
@@ -82,17 +97,16 @@ RowDraw::RowDraw(const Table& table, int threads) : table_(table) {
   if (!(to_block_.back() > 0)) fail(Fault::Data, "the weights of all rows are 0");
 }
 
-std::unique_ptr<Table> RowDraw::evenly(Random random, std::int64_t count) const {
+std::vector<std::int64_t> RowDraw::drawn_evenly(Random random, std::int64_t count) const {
   std::vector<std::int64_t> numbers;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto number = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(table_.rows())));
     if (own(number / table_.plan().block_rows)) numbers.push_back(number);
   }
-  return table_of(std::move(numbers), table_.weighted());
+  return numbers;
 }
 
-std::unique_ptr<Table> RowDraw::by_weight(Random random, std::int64_t count) const {
-  if (!table_.weighted()) return evenly(random, count);
+std::vector<std::int64_t> RowDraw::drawn_by_weight(Random random, std::int64_t count) const {
   std::vector<std::int64_t> numbers;
   for (std::int64_t i = 0; i < count; ++i) {
     const double share = random.uniform() * to_block_.back();
@@ -104,21 +118,20 @@ std::unique_ptr<Table> RowDraw::by_weight(Random random, std::int64_t count) con
     const double rest = share - (place == 0 ? 0 : to_block_[place - 1]);
     numbers.push_back(table_.plan().begin(block) + static_cast<std::int64_t>(place_of(rows, rest)));
   }
-  return table_of(std::move(numbers), false);
+  return numbers;
 }
 
-std::unique_ptr<Table> RowDraw::table_of(std::vector<std::int64_t> numbers, bool with_weights) const {
+std::unique_ptr<Table> RowDraw::operator()(Random random, std::int64_t count) const {
+  auto numbers = table_.weighted() ? drawn_by_weight(random, count) : drawn_evenly(random, count);
   std::sort(numbers.begin(), numbers.end());
-  const auto count = static_cast<std::int64_t>(numbers.size());
-  TableRows rows{.x = at::empty({count, table_.columns()}, table_.type())};
-  if (with_weights) rows.weights = at::empty({count}, at::kDouble);
+  const auto own_count = static_cast<std::int64_t>(numbers.size());
+  TableRows rows{.x = at::empty({own_count, table_.columns()}, table_.type())};
   at::Tensor scratch;
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < own_count; ++i) {
     const Block row = table_.some(numbers[static_cast<std::size_t>(i)], 1, scratch);
     with_type_of(table_, [&]<class T>(T) {
       std::copy_n(row.x<T>(), table_.columns(), rows.x.mutable_data_ptr<T>() + i * table_.columns());
     });
-    if (with_weights) rows.weights.mutable_data_ptr<double>()[i] = row.weight(0);
   }
   return make_table(table_.group(), std::move(rows));
 }

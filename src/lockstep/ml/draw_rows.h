@@ -16,24 +16,26 @@ namespace lockstep::ml {
 std::vector<std::int64_t> draw_different(Random& random, std::int64_t end, std::int64_t count);
 
 /// Different rows of a weighted table, of which a row is as likely first as its weight is large; by number, the same on
-/// all ranks. A collective. Fault::Data if fewer rows weigh anything.
+/// all ranks. A collective. Fault::Data if fewer rows weigh anything; they are drawn for clusters.
 std::vector<std::int64_t> draw_different_by_weight(const Table& table, std::uint64_t seed, std::int64_t count);
 
+/// The number of rows that weigh anything. A collective of weighted tables.
+std::int64_t count_weighing(const Table& table);
+
 /// Tables of rows of a table, drawn with replacement, in the order of their numbers. Each is a collective, and has
-/// neither targets nor names. The table must live as long.
+/// neither targets, weights nor names. The table must live as long.
 class RowDraw {
  public:
   /// A collective. Fault::Data if all weights are 0. Threads are of this rank.
   RowDraw(const Table& table, int threads);
 
-  /// Every row is as likely; those that are drawn keep their weights.
-  std::unique_ptr<Table> evenly(Random random, std::int64_t count) const;
-  /// A row is as likely as its weight is large; those that are drawn have none.
-  std::unique_ptr<Table> by_weight(Random random, std::int64_t count) const;
+  /// A row is as likely as its weight is large.
+  std::unique_ptr<Table> operator()(Random random, std::int64_t count) const;
 
  private:
-  /// Numbers of rows of this rank, in order.
-  std::unique_ptr<Table> table_of(std::vector<std::int64_t> numbers, bool with_weights) const;
+  /// Numbers of this rank's rows among those that are drawn.
+  std::vector<std::int64_t> drawn_evenly(Random random, std::int64_t count) const;
+  std::vector<std::int64_t> drawn_by_weight(Random random, std::int64_t count) const;
   bool own(std::int64_t block) const { return block >= table_.own_begin() && block < table_.own_end(); }
 
   const Table& table_;

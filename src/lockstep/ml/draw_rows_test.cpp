@@ -41,11 +41,10 @@ TEST(RowDraw, DrawsTheSameRowsOnAnyNumberOfRanks) {
   for (const bool by_weight : {false, true}) {
     at::Tensor first;
     for (const int ranks : {1, 2, 3, 4, 8}) {
-      with_table(ranks, {x, {}, weights}, [&](const Table& table) {
-        const RowDraw draw(table, 2);
-        const auto drawn = by_weight ? draw.by_weight({7, 3}, 500) : draw.evenly({7, 3}, 500);
+      with_table(ranks, {x, {}, by_weight ? weights : at::Tensor()}, [&](const Table& table) {
+        const auto drawn = RowDraw(table, 2)({7, 3}, 500);
         EXPECT_EQ(drawn->rows(), 500);
-        EXPECT_EQ(drawn->weighted(), !by_weight);
+        EXPECT_FALSE(drawn->weighted());
         const auto rows = all_rows(*drawn);
         if (table.group().rank() == 0 && !first.defined()) first = rows;
         EXPECT_TRUE(at::equal(rows, first)) << ranks;
@@ -61,7 +60,7 @@ TEST(RowDraw, DrawsRowsByTheirWeight) {
   weights[17] = 1;
   weights[8500] = 3;  // in another block
   with_table(3, {x, {}, weights}, [&](const Table& table) {
-    const auto rows = all_rows(*RowDraw(table, 1).by_weight({1, 0}, 10'000));
+    const auto rows = all_rows(*RowDraw(table, 1)({1, 0}, 10'000));
     EXPECT_NEAR((rows == 17).sum().item<double>(), 2500, 150);
     EXPECT_NEAR((rows == 8500).sum().item<double>(), 7500, 150);
   });
@@ -80,11 +79,12 @@ TEST(DrawDifferent, ByWeightIsTheSameOnAnyRanksAndFollowsWeights) {
   std::vector<std::int64_t> first;
   for (const int ranks : {1, 2, 3}) {
     with_table(ranks, {x, {}, weights}, [&](const Table& table) {
+      EXPECT_EQ(count_weighing(table), 15'000);
       const auto numbers = draw_different_by_weight(table, 7, 2000);
       if (table.group().rank() == 0 && first.empty()) first = numbers;
       EXPECT_EQ(numbers, first);
       EXPECT_EQ(test::message_of([&] { draw_different_by_weight(table, 7, kRows); }, Fault::Data),
-                "15000 rows weigh more than 0, and 20000 are to be drawn");
+                "15000 rows weigh more than 0, and 20000 are to be drawn; use fewer clusters");
     });
   }
   ASSERT_EQ(std::set<std::int64_t>(first.begin(), first.end()).size(), 2000U);

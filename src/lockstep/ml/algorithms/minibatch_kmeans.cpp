@@ -109,7 +109,7 @@ void MiniBatchKMeans::learn(const Table& table, const std::function<void(const M
   const std::int64_t steps = most_rows / batch_size_;
   Improvement improvement(batch_size / (rows + 1), options_.max_no_improvement);
   for (bool ended = false; n_steps_ < steps && !ended;) {
-    const auto batch = draw.by_weight(random_of(options_.random_state, Chance::Batch, n_steps_), batch_size_);
+    const auto batch = draw(random_of(options_.random_state, Chance::Batch, n_steps_), batch_size_);
     const at::Tensor before = tolerance > 0 ? centers_.clone() : at::Tensor();
     const double inertia = step(*batch, table) / batch_size;
     // The first batch tells of the start, not of how it goes on.
@@ -163,7 +163,7 @@ at::Tensor MiniBatchKMeans::begin(const Table& table, const RowDraw& draw, std::
   std::int64_t size = options_.init_size;
   if (size == 0) size = 3 * (3 * batch_size_ < options_.n_clusters ? options_.n_clusters : batch_size_);
   const auto drawn = [&](Chance what, std::int64_t number) {
-    return draw.evenly(random_of(options_.random_state, what, number), std::min(size, table.rows()));
+    return draw(random_of(options_.random_state, what, number), std::min(size, table.rows()));
   };
   std::unique_ptr<Table> validation;
   if (starts > 1) validation = drawn(Chance::Validation, 0);
@@ -211,19 +211,27 @@ bool MiniBatchKMeans::reassigns_now() {
   return options_.reassignment_ratio > 0;
 }
 
+std::vector<std::int64_t> MiniBatchKMeans::drawn_from(const Table& batch, std::int64_t count) const {
+  if (batch.weighted()) {
+    const std::uint64_t key = key_of(options_.random_state, Chance::Reassignment);
+    return draw_different_by_weight(batch, mix(key, static_cast<std::uint64_t>(n_steps_)), count);
+  }
+  Random random = random_of(options_.random_state, Chance::Reassignment, n_steps_);
+  return draw_different(random, batch.rows(), count);
+}
+
 void MiniBatchKMeans::reassign(const Table& batch) {
   double* counts = counts_.mutable_data_ptr<double>();
   const double least = options_.reassignment_ratio * *std::max_element(counts, counts + options_.n_clusters);
   std::vector<std::int64_t> order(static_cast<std::size_t>(options_.n_clusters));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto one, auto other) { return counts[one] < counts[other]; });
-  // To half the rows of the batch at most, and never all of them.
-  const auto most = std::min(batch.rows() / 2, options_.n_clusters - 1);
+  // To half the rows of the batch that weigh something at most, and never all of them.
+  const auto most = std::min(count_weighing(batch) / 2, options_.n_clusters - 1);
   std::int64_t few = 0;
   while (few < most && counts[order[static_cast<std::size_t>(few)]] < least) ++few;
   if (few == 0) return;
-  Random random = random_of(options_.random_state, Chance::Reassignment, n_steps_);
-  const at::Tensor rows = rows_at(batch, draw_different(random, batch.rows(), few));
+  const at::Tensor rows = rows_at(batch, drawn_from(batch, few));
   for (std::int64_t i = 0; i < few; ++i) {
     const std::int64_t cluster = order[static_cast<std::size_t>(i)];
     centers_[cluster].copy_(rows[i]);

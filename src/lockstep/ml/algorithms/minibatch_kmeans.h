@@ -75,6 +75,8 @@ class MiniBatchKMeans : public KMeansModel {
   double step(const Table& batch, const Table& table);
   /// Centroids that hardly any row is near go to rows of the batch. A collective.
   void reassign(const Table& batch);
+  /// Different rows of the batch, by number, that weigh something. A collective.
+  std::vector<std::int64_t> drawn_from(const Table& batch, std::int64_t count) const;
   bool reassigns_now();
   /// To the centroids as they are. A collective. Fault::Data if a value is not finite.
   void measure(const Table& table);

@@ -114,6 +114,35 @@ TEST(MiniBatchKMeans, ConsidersWeights) {
   EXPECT_LT(found.inertia, 3 * 4000);
 }
 
+TEST(MiniBatchKMeans, BeginsAmongTheFewRowsThatWeighSomething) {
+  // One in a hundred, of four places; others lie far away.
+  const auto places = at::arange(4, at::kDouble).repeat({25}).unsqueeze(1) * 10;
+  const auto x = at::full({10'000, 1}, 1e6, at::kDouble);
+  x.slice(0, 0, 10'000, 100).copy_(places);
+  auto weights = at::zeros({10'000}, at::kDouble);
+  weights.slice(0, 0, 10'000, 100).fill_(1);
+  for (const char* init : {"random", "k-means++", "k-means||"}) {
+    const auto found = fitted(2, {x, {}, weights}, {.n_clusters = 4, .init = init, .batch_size = 100});
+    EXPECT_LT(found.centers.max().item<double>(), 31) << init;
+    // Of drawn rows some may be the same.
+    if (std::string(init) != "random") {
+      EXPECT_NEAR(found.inertia, 0, 1e-9) << init;
+    }
+  }
+}
+
+TEST(MiniBatchKMeans, MovesCentroidsWithoutRowsToRowsThatWeighSomething) {
+  const auto x = at::cat({blobs(100, 2, 3), at::full({5000, 2}, 1e8, at::kDouble)});
+  const auto weights = at::cat({at::ones({100}, at::kDouble), at::zeros({5000}, at::kDouble)});
+  auto centers = x.slice(0, 0, 4).clone();
+  centers[2].fill_(1e6);
+  with_table(2, {x, {}, weights}, [&](const Table& table) {
+    MiniBatchKMeans kmeans({.n_clusters = 4, .centers = centers});
+    kmeans.partial_fit(table);
+    EXPECT_LT(kmeans.cluster_centers().abs().max().item<double>(), 100);
+  });
+}
+
 TEST(MiniBatchKMeans, EndsWhenNothingImproves) {
   const auto x = blobs(10'000, 3, 4);
   const std::int64_t all = 100 * 10'000 / 1024;
