@@ -37,6 +37,8 @@ struct ReferenceCase {
 
 /// The norm of what tensors differ by, relative to that of scikit-learn's; infinite if they differ in shape.
 double difference(const at::Tensor& ours, const at::Tensor& theirs);
+/// Of "intercept" beside "coef", relative to the terms of which it is what is left: it may itself be near 0.
+double difference_of_intercepts(const at::Tensor& ours, const Said& said, const at::Tensor& x);
 /// Of a number, which comes as a tensor of one.
 double difference(double ours, const at::Tensor& theirs);
 

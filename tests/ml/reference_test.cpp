@@ -50,6 +50,13 @@ double difference(const at::Tensor& ours, const at::Tensor& theirs) {
   return off == 0 ? 0 : off / theirs.to(at::kDouble).norm().item<double>();
 }
 
+double difference_of_intercepts(const at::Tensor& ours, const Said& said, const at::Tensor& x) {
+  const at::Tensor theirs = said["intercept"].to(at::kDouble);
+  const at::Tensor terms = at::cat({said["coef"] * x.to(at::kDouble).mean(0), theirs.unsqueeze(1)}, 1);
+  const double off = (ours - theirs).norm().item<double>();
+  return off == 0 ? 0 : off / terms.norm().item<double>();
+}
+
 double difference(double ours, const at::Tensor& theirs) {
   return difference(at::full({1}, ours, at::kDouble), theirs);
 }
