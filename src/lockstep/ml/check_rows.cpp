@@ -36,6 +36,10 @@ void check_targets(const Table& table, std::int64_t targets) {
   fail(Fault::Usage, fmt::format("a table of {} targets for a model of {}", table.targets(), targets));
 }
 
+void check_weight(double weight) {
+  if (!(weight > 0)) fail(Fault::Data, "the weights of all rows are 0; leave --weights out, or name another field");
+}
+
 void check_weight_of_scored(double weight) {
   if (!(weight > 0)) fail(Fault::Data, "the weights of all rows to be scored are 0");
 }

@@ -26,6 +26,8 @@ at::Tensor checked_rows(const at::Tensor& x, std::int64_t columns);
 void check_columns(const Table& table, std::int64_t columns);
 /// Fails unless it has so many targets.
 void check_targets(const Table& table, std::int64_t targets);
+/// Of all rows together. Fault::Data unless they weigh something.
+void check_weight(double weight);
 /// Of the rows that a score is of, together. Fault::Data unless they weigh something.
 void check_weight_of_scored(double weight);
 

@@ -15,6 +15,7 @@
 
 #include "lockstep/comm/gather_values.h"
 #include "lockstep/core/error.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/fold.h"
 
 namespace lockstep::ml {
@@ -94,7 +95,7 @@ RowDraw::RowDraw(const Table& table, int threads) : table_(table) {
     for (std::int64_t row = 0; row < block.rows; ++row) to_row[row] = *sum += block.weight(row);
   });
   std::partial_sum(to_block_.begin(), to_block_.end(), to_block_.begin());
-  if (!(to_block_.back() > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  check_weight(to_block_.back());
 }
 
 std::vector<std::int64_t> RowDraw::drawn_evenly(Random random, std::int64_t count) const {

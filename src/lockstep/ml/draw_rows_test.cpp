@@ -65,7 +65,8 @@ TEST(RowDraw, DrawsRowsByTheirWeight) {
     EXPECT_NEAR((rows == 8500).sum().item<double>(), 7500, 150);
   });
   with_table(2, {x, {}, at::zeros({9000}, at::kDouble)}, [](const Table& table) {
-    EXPECT_EQ(test::message_of([&] { RowDraw(table, 1); }, Fault::Data), "the weights of all rows are 0");
+    EXPECT_EQ(test::message_of([&] { RowDraw(table, 1); }, Fault::Data),
+              "the weights of all rows are 0; leave --weights out, or name another field");
   });
 }
 

@@ -13,6 +13,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/kernels/add_gram.h"
 #include "lockstep/ml/sorted_rows.h"
@@ -144,7 +145,7 @@ Gram gram(const Table& table, int threads) {
               add_block(table, block, shape, look, partial, scratch[static_cast<std::size_t>(thread)]);
             }});
   const Gram result = centred_sums(table, sums.view({shape.stride(), shape.stride()}), look);
-  if (!(result.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  check_weight(result.weight);
   return result;
 }
 

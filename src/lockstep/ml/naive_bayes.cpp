@@ -74,7 +74,7 @@ NaiveBayes::Seen NaiveBayes::seen_with(const Table& table, const std::vector<dou
   check_classes(table, seen.classes, numbers);
   const ClassMoments moments = class_moments(table, numbers, seen.classes.count(), threads_);
   seen.moments = first ? moments : both(moments_, moments);
-  if (!(seen.moments.weight.sum().item<double>() > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  check_weight(seen.moments.weight.sum().item<double>());
   return seen;
 }
 

@@ -7,6 +7,7 @@
 
 #include "lockstep/core/error.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 
 namespace lockstep::ml {
 namespace {
@@ -32,7 +33,7 @@ void Preparation::learn(const PreparationChoice& choice, const RowLayout& layout
                         const std::function<Moments()>& moments_of_columns) {
   if (choice.missing != "mean" && choice.scale == "none") return;
   const Moments moments = moments_of_columns();
-  if (!(moments.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  check_weight(moments.weight);
   const std::vector<bool> encoded = layout.encoded();
   const std::size_t columns = encoded.size();
   const auto of = [](const at::Tensor& tensor, std::size_t column) { return tensor.const_data_ptr<double>()[column]; };

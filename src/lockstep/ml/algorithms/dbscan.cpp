@@ -18,6 +18,7 @@
 #include "lockstep/ml/algorithms/dbscan/slabs.h"
 #include "lockstep/ml/algorithms/dbscan/vicinity.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/moments.h"
 #include "lockstep/ml/too_large.h"
 #include "lockstep/ml/union_find.h"
@@ -85,7 +86,7 @@ void DBSCAN::fit(const Table& table) {
   check_finite(table);
   // Where rows are spread most, the fewest are near in that column.
   const Moments columns = moments(table, options_.threads);
-  if (!(columns.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  check_weight(columns.weight);
   if (!(columns.max - columns.min).square().sum().isfinite().item<bool>()) fail_of_large_squares();
   const std::int64_t widest = columns.variance().argmax().item<std::int64_t>();
   dbscan::Slabs slabs(table, widest, options_.eps);

@@ -156,7 +156,8 @@ TEST(DBSCAN, RefusesWhatMakesNoSense) {
               "row 9000, column 1 is no finite number; clean the data, or use --missing mean or drop");
   });
   with_table(2, {blobs(100, 2, 3), {}, at::zeros({100})}, [&](const Table& table) {
-    EXPECT_EQ(test::message_of([&] { DBSCAN().fit(table); }, Fault::Data), "the weights of all rows are 0");
+    EXPECT_EQ(test::message_of([&] { DBSCAN().fit(table); }, Fault::Data),
+              "the weights of all rows are 0; leave --weights out, or name another field");
   });
 }
 

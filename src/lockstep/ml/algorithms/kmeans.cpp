@@ -17,6 +17,7 @@
 #include "lockstep/ml/algorithms/kmeans_start.h"
 #include "lockstep/ml/algorithms/labelled_rows.h"
 #include "lockstep/ml/check_option.h"
+#include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/moments.h"
 #include "lockstep/ml/too_large.h"
@@ -41,9 +42,7 @@ class Lloyd {
     for (iterations_ = 0; iterations_ < options_.max_iter;) {
       const ClusterTotals totals = rows_.sweep(centers_, /*with_inertia=*/false);
       if (!totals.finite()) check_finite(table_);
-      if (std::accumulate(totals.weights(), totals.weights() + clusters_, 0.0) == 0) {
-        fail(Fault::Data, "the weights of all rows are 0");
-      }
+      check_weight(std::accumulate(totals.weights(), totals.weights() + clusters_, 0.0));
       fill_empty(totals);
       pass.shift = move(totals);
       pass.iteration = ++iterations_;

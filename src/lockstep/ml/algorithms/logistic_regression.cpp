@@ -92,7 +92,7 @@ void LogisticRegression::learn(const Table& table, const std::function<void(cons
   task.class_weights = class_weights_of(options_, totals);
   for (std::size_t i = 0; i < task.class_weights.size(); ++i) totals[i] *= task.class_weights[i];
   task.weight = std::accumulate(totals.begin(), totals.end(), 0.0);
-  if (!(task.weight > 0)) fail(Fault::Data, "the weights of all rows are 0");
+  check_weight(task.weight);
   const bool penalised = std::isfinite(options_.C);
   if (penalised) task.l2 = 1 / (options_.C * task.weight);
 

@@ -270,7 +270,8 @@ TEST(LogisticRegression, RefusesWhatMakesNoSense) {
               "3 weights for 2 classes");
   });
   with_table(2, {x, labels, at::zeros({9000}, at::kDouble)}, [](const Table& table) {
-    EXPECT_EQ(test::message_of([&] { LogisticRegression().fit(table); }, Fault::Data), "the weights of all rows are 0");
+    EXPECT_EQ(test::message_of([&] { LogisticRegression().fit(table); }, Fault::Data),
+              "the weights of all rows are 0; leave --weights out, or name another field");
   });
   with_table(2, {x * 1e200, labels}, [](const Table& table) {
     for (const char* solver : {"newton-cholesky", "lbfgs"}) {
