@@ -207,7 +207,7 @@ at::Tensor PCA::inverse_transform(const at::Tensor& components) const {
 double PCA::score(const Table& table) const {
   const std::int64_t columns = fitted_columns(components_), rest = columns - n_components();
   check_columns(table, columns);
-  if (rest > 0 && noise_variance_ == 0) {
+  if ((rest > 0 && noise_variance_ == 0) || explained_.min().item<double>() == 0) {
     fail(Fault::Usage,
          "the components explain all variance: rows beside them have no likelihood; fit fewer components");
   }

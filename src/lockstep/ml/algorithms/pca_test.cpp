@@ -104,6 +104,19 @@ TEST(PCA, ScoresByTheLikelihoodOfItsModel) {
   }
 }
 
+TEST(PCA, HasNoLikelihoodBesideAllVariance) {
+  auto x = blobs(500, 3, 2);
+  x.select(1, 1).fill_(7);
+  with_table(2, {x}, [&](const Table& table) {
+    for (const double components : {2.0, 3.0}) {
+      PCA pca({.n_components = components});
+      pca.fit(table);
+      EXPECT_EQ(test::message_of([&] { (void)pca.score(table); }),
+                "the components explain all variance: rows beside them have no likelihood; fit fewer components");
+    }
+  });
+}
+
 TEST(PCA, CountsWeightsAsRows) {
   const auto x = sample(3000, 4), times = at::arange(3000, at::kLong).remainder(3);
   const auto repeated = x.repeat_interleave(times, 0);
