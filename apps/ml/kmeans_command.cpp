@@ -125,7 +125,8 @@ ml::ModelFile fit_kmeans(const KMeansCommand& command, const ml::Table& table, T
   return kmeans.file(table);
 }
 
-void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, const ml::Table& table, double seconds) {
+void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, const ml::Table& table, double seconds,
+                   const nlohmann::json& more) {
   const auto kmeans = ml::KMeansModel::from(model);
   const std::int64_t clusters = kmeans.cluster_centers().size(0);
   const auto batches = model.parameter("n_steps", std::int64_t{0});
@@ -134,6 +135,7 @@ void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, con
                            {"ranks", table.group().size()}, {"clusters", clusters}, {"inertia", kmeans.inertia()},
                            {"iterations", kmeans.n_iter()}, {"seconds", seconds},   {"output", command.ml.output}};
     if (batches > 0) json["batches"] = batches;
+    json.update(more);
     fmt::print("{}", json_text(json));
     return;
   }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "lockstep/ml/algorithms/kmeans.h"
 #include "lockstep/ml/algorithms/minibatch_kmeans.h"
 #include "ml/ml_options.h"
@@ -41,7 +43,8 @@ enum class Tells : std::uint8_t { Nothing, OnTerminals, Always };
 /// how far it is.
 ml::ModelFile fit_kmeans(const KMeansCommand& command, const ml::Table& table, Tells tells);
 
-/// "1,797 rows of 64 columns, 10 clusters: …", or JSON.
-void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, const ml::Table& table, double seconds);
+/// "1,797 rows of 64 columns, 10 clusters: …", or JSON, which has `more` at its end.
+void report_kmeans(const KMeansCommand& command, const ml::ModelFile& model, const ml::Table& table, double seconds,
+                   const nlohmann::json& more = nlohmann::json::object());
 
 }  // namespace lockstep::apps

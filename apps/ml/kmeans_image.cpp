@@ -9,6 +9,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/core/file.h"
 #include "lockstep/core/stopwatch.h"
@@ -72,6 +73,12 @@ std::string strip_of(std::vector<Colour> palette) {
   return out + svg::kEnd;
 }
 
+nlohmann::json json_of(const std::vector<Colour>& palette) {
+  nlohmann::json colours = nlohmann::json::array();
+  for (const auto& colour : palette) colours.push_back({{"colour", colour.code()}, {"pixels", colour.pixels}});
+  return colours;
+}
+
 void print(const std::vector<Colour>& palette) {
   constexpr std::size_t kInALine = 8;
   for (std::size_t i = 0; i < palette.size(); ++i) {
@@ -103,7 +110,7 @@ void quantise(const KMeansCommand& command, comm::Communicator& world) {
   auto palette = palette_of(kmeans.cluster_centers());
   write_whole(own.ml.output, data::encode_png(painted(kmeans.predict(colours), palette), image));
   if (!own.palette.empty()) write_whole(own.palette, strip_of(palette));
-  report_kmeans(own, model, *table, seconds);
+  report_kmeans(own, model, *table, seconds, {{"palette", json_of(palette)}});
   if (own.ml.json) return;
   if (!own.palette.empty()) fmt::print("{}\n", own.palette);
   print(palette);

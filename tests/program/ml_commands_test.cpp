@@ -245,6 +245,15 @@ TEST_F(MlCommands, KmeansFindsTheColoursOfAPicture) {
   EXPECT_EQ(static_cast<const data::ImageSize&>(image), size);
   EXPECT_EQ(static_cast<int>(image.pixels[0]), 0xc9);
   EXPECT_EQ(static_cast<int>(image.pixels[3 * 30]), 0x15);
+  const auto told = run({"kmeans", "--image", *this / "in.png", "-k", "2", "-o", *this / "out.png", "--json"});
+  ASSERT_EQ(told.code, 0) << told.errors;
+  const json report = json::parse(told.output);
+  std::set<std::string> colours;
+  for (const auto& colour : report["palette"]) {
+    colours.insert(colour["colour"]);
+    EXPECT_EQ(colour["pixels"], 1000);
+  }
+  EXPECT_EQ(colours, (std::set<std::string>{"#c91e0a", "#151edd"}));
 }
 
 TEST_F(MlCommands, LinregExplainsATarget) {
