@@ -5,7 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "lockstep/core/error.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -110,7 +110,7 @@ Gram CompleteProducts::gram(const at::Tensor& folded) const {
   const at::Tensor sums = folded.slice(0, 0, shape_.size()).view({shape_.stride(), shape_.stride()});
   const at::Tensor lower = sums.slice(0, 0, columns).slice(1, 0, columns).tril();
   if (!lower.isfinite().all().item<bool>()) {
-    fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
+    fail_of_large_products();
   }
   const at::Tensor mean = folded.slice(0, shape_.size(), shape_.size() + columns).clone();
   Gram result{*parts(folded.const_data_ptr<double>()).weight, mean, lower + lower.tril(-1).t(), mean.abs()};

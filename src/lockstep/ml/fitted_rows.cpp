@@ -114,7 +114,6 @@ class InMemory final : public FittedRows {
     return result;
   }
   TableRows all() const override { return rows_; }
-  std::int64_t count() const override { return rows_.x.size(0); }
 
  private:
   TableRows rows_;
@@ -261,7 +260,6 @@ class OfTable final : public FittedRows {
             .value_names = table_->value_names(),
             .preparation = std::make_shared<const Preparation>(preparation_of(*table_))};
   }
-  std::int64_t count() const override { return table_->rows(); }
 
  private:
   std::shared_ptr<const Table> table_;

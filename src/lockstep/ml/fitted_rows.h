@@ -29,7 +29,6 @@ class FittedRows {
   virtual Neighbors nearest(const at::Tensor& queries, std::int64_t k, int threads) const = 0;
   /// All rows, their targets and names; of a table on rank 0, and a collective.
   virtual TableRows all() const = 0;
-  virtual std::int64_t count() const = 0;
 };
 
 /// A collective, as it checks that all values are finite. It keeps the table.

@@ -11,6 +11,7 @@
 
 #include "lockstep/comm/tree.h"
 #include "lockstep/core/on_threads.h"
+#include "lockstep/ml/kernels/padded.h"
 #include "lockstep/profile/span.h"
 
 namespace lockstep::ml {
@@ -41,9 +42,6 @@ std::vector<TreeNode> cut(const std::vector<TreeNode>& nodes, std::int64_t block
   }
   return result;
 }
-
-/// Of `size` doubles so many that the next ones begin on a boundary of 64 bytes.
-std::int64_t padded(std::int64_t size) { return (size + 7) / 8 * 8; }
 
 void combine(const Fold& what, double* left, const double* right) {
   if (what.combine) return what.combine(left, right);

@@ -11,12 +11,12 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
 #include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/kernels/add_gram.h"
 #include "lockstep/ml/sorted_rows.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 
@@ -95,7 +95,7 @@ Gram centred_sums(const Table& table, const at::Tensor& sums, const FirstLook& l
   const at::Tensor lower = sums.slice(0, 0, last).slice(1, 0, last).tril();
   if (!std::isfinite(lower.sum().item<double>())) {
     check_finite(table);
-    fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
+    fail_of_large_products();
   }
   if (!(result.weight > 0)) {
     result.mean = shift;

@@ -9,10 +9,10 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
-#include "lockstep/core/error.h"
 #include "lockstep/ml/fold.h"
 #include "lockstep/ml/kernels/add_gram.h"
 #include "lockstep/ml/kernels/logistic.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -143,7 +143,7 @@ Curve LogisticLoss::at(const std::vector<double>& unknowns, bool with_hessian) c
   }
   if (with_hessian) curve.hessian = hessian(places.gram(all, 0));
   if (with_hessian && std::isfinite(curve.value) && !std::isfinite(curve.hessian.sum().item<double>())) {
-    fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
+    fail_of_large_products();
   }
   return curve;
 }

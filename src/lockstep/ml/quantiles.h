@@ -18,8 +18,8 @@
 namespace lockstep::ml {
 
 /// Values that a sketch keeps of a column: 1024, fewer where columns are more than 512. Tables of so few rows have
-/// exact quantiles, as numpy's. Else a quantile's rank is wrong by about 0.7 in as many, of tables of more than 2^18
-/// rows, of which not all are looked at, by about 0.1 % more: docs/ml.md.
+/// exact quantiles, as numpy's. Else a quantile's rank is wrong by about 0.7 in as many, of tables of 2^19 rows
+/// or more, of which not all are looked at, by about 0.1 % more: docs/ml.md.
 std::int64_t sketch_values(std::int64_t columns);
 
 /// Of `shares` from 0 to 1: float64 [shares, columns], on every rank. Values that are not finite and rows of weight 0

@@ -15,6 +15,7 @@
 #include "lockstep/core/log.h"
 #include "lockstep/core/on_threads.h"
 #include "lockstep/core/text.h"
+#include "lockstep/ml/kernels/padded.h"
 
 namespace lockstep::ml {
 namespace {
@@ -74,9 +75,8 @@ class StreamedTable final : public Table {
 
   Block some(std::int64_t first, std::int64_t rows, at::Tensor& scratch) const override {
     // Targets, weights, then columns, each on a boundary of 64 bytes.
-    const auto rounded = [](std::int64_t doubles) { return (doubles + 7) / 8 * 8; };
-    const std::int64_t targets = rounded(rows * targets_);
-    const std::int64_t weights = weighted_ ? rounded(rows) : 0, size = targets + weights + rounded(rows * columns_);
+    const std::int64_t targets = padded(rows * targets_);
+    const std::int64_t weights = weighted_ ? padded(rows) : 0, size = targets + weights + padded(rows * columns_);
     if (!scratch.defined() || scratch.numel() < size) scratch = at::empty({size}, at::kDouble);
     double* memory = scratch.mutable_data_ptr<double>();
     Block block{.first = first, .rows = rows, .values = memory + targets + weights};

@@ -10,10 +10,10 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "lockstep/core/error.h"
 #include "lockstep/core/one_thread.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/moments.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::int64_t kMostColumns = 1024;
 void check_curvature(const Table& table, const at::Tensor& curvature) {
   if (curvature.isfinite().all().item<bool>()) return;
   check_finite(table);
-  fail(Fault::Data, "products of the columns are too large for float64; scale the columns");
+  fail_of_large_products();
 }
 
 /// The Cholesky factor; of a matrix whose directions some are flat, of a little more.

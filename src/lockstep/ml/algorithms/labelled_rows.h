@@ -37,9 +37,6 @@ class LabelledRows {
  public:
   LabelledRows(const Table& table, int threads);
 
-  const Table& table() const noexcept { return table_; }
-  int threads() const noexcept { return threads_; }
-
   /// Gives each row the label of its nearest centroid and sums rows by label; the inertia only if asked, as it costs.
   ClusterTotals sweep(const at::Tensor& centers, bool with_inertia);
   /// By the labels that are there.

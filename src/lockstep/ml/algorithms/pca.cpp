@@ -21,6 +21,7 @@
 #include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/gram.h"
 #include "lockstep/ml/moments.h"
+#include "lockstep/ml/numbered.h"
 #include "lockstep/ml/singular_values.h"
 
 namespace lockstep::ml {
@@ -247,11 +248,7 @@ class Components final : public Predictor {
  public:
   explicit Components(const ModelFile& model) : pca_(PCA::from(model)) {}
   at::Tensor predict(const at::Tensor& x) const override { return pca_.transform(x); }
-  std::vector<std::string> outputs() const override {
-    std::vector<std::string> names;
-    for (std::int64_t i = 1; i <= pca_.n_components(); ++i) names.push_back(fmt::format("pc{}", i));
-    return names;
-  }
+  std::vector<std::string> outputs() const override { return numbered("pc", pca_.n_components()); }
 
  private:
   PCA pca_;

@@ -17,6 +17,7 @@
 #include "lockstep/ml/check_option.h"
 #include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/moments.h"
+#include "lockstep/ml/numbered.h"
 
 namespace lockstep::ml {
 namespace {
@@ -32,12 +33,6 @@ SingularValues singular_values_of(const ModelFile& file, const char* vectors) {
     fail(Fault::Data, fmt::format("the model's singular_values and {} do not go together", vectors));
   }
   return result;
-}
-
-std::vector<std::string> numbered(const char* name, std::int64_t count) {
-  std::vector<std::string> names;
-  for (std::int64_t i = 1; i <= count; ++i) names.push_back(fmt::format("{}{}", name, i));
-  return names;
 }
 
 }  // namespace

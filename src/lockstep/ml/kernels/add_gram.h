@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "lockstep/ml/kernels/padded.h"
+
 namespace lockstep::ml {
 
 /// The columns of a row and those that go with it: z = (x - shift, targets - shift, 1).
@@ -18,7 +20,7 @@ struct GramShape {
   /// Of z.
   std::int64_t width() const noexcept { return columns + targets + 1; }
   /// Doubles from one row of the sums to the next: rows and their number are multiples of 8.
-  std::int64_t stride() const noexcept { return (width() + 7) / 8 * 8; }
+  std::int64_t stride() const noexcept { return padded(width()); }
   std::int64_t size() const noexcept { return stride() * stride(); }
 };
 

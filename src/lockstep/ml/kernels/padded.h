@@ -5,7 +5,7 @@
 
 namespace lockstep::ml {
 
-/// Doubles from one row of sums to the next: whole lines of a cache.
-constexpr std::int64_t padded(std::int64_t columns) noexcept { return (columns + 7) / 8 * 8; }
+/// Of `doubles` so many that the next ones begin on a boundary of 64 bytes if these do: whole lines of a cache.
+constexpr std::int64_t padded(std::int64_t doubles) noexcept { return (doubles + 7) / 8 * 8; }
 
 }  // namespace lockstep::ml
