@@ -32,7 +32,7 @@ void combine(Column& left, const Column& right) {
   left.least = std::min(left.least, right.least);
 }
 
-/// Whether all values of rows that weigh something are finite.
+/// Whether all values are finite, which is asked of rows that all count.
 template <class T>
 bool take(const Block& rows, std::int64_t columns, const double* weights, std::vector<double>& memory, Column* result) {
   memory.resize(static_cast<std::size_t>(7 * columns));
@@ -41,11 +41,9 @@ bool take(const Block& rows, std::int64_t columns, const double* weights, std::v
   double* shift = own + 6 * columns;
   first_values<T>(rows, columns, shift);
   moment_sums(rows.x<T>(), weights, rows.rows, columns, shift, sums);
-  const auto weighs_something = [](double weight) { return weight > 0; };
-  const auto weigh = weights == nullptr ? rows.rows : std::count_if(weights, weights + rows.rows, weighs_something);
   bool finite = true;
   for (std::int64_t column = 0; column < columns; ++column) {
-    finite = finite && sums.count[column] == static_cast<double>(weigh);
+    finite = finite && (weights != nullptr || sums.count[column] == static_cast<double>(rows.rows));
     if (!(sums.weight[column] > 0)) continue;
     result[column] = {
         ColumnSums::about(shift[column], sums.weight[column], sums.sum[column], sums.squares[column]),
@@ -86,7 +84,7 @@ ClassMoments class_moments(const Table& table, const std::vector<std::int32_t>& 
   const std::int64_t columns = table.columns(), size = (classes + 1) * columns * kWords;
   struct OfThread {
     SortedRows sorted;
-    std::vector<double> memory, counts;
+    std::vector<double> memory;
   };
   std::vector<OfThread> of_threads(static_cast<std::size_t>(threads));
   const at::Tensor folded =
@@ -95,11 +93,11 @@ ClassMoments class_moments(const Table& table, const std::vector<std::int32_t>& 
             .size = size + 1,  // at its end whether there are values that are not finite
             .leaf =
                 [&](const Block& block, std::int64_t number, double* words, int thread) {
-                  auto& [sorted, memory, counts] = of_threads[static_cast<std::size_t>(thread)];
+                  auto& [sorted, memory] = of_threads[static_cast<std::size_t>(thread)];
                   sorted.sort(table, block, numbers.data() + table.own_place(number), classes);
                   auto* result = reinterpret_cast<Column*>(words);
                   with_type_of(table, [&]<class T>(T) {
-                    if (!take<T>(block, columns, counts_of(block, counts), memory, result + classes * columns))
+                    if (!take<T>(block, columns, nullptr, memory, result + classes * columns))
                       words[size] = 1;
                     for (std::int64_t one = 0; one < classes; ++one) {
                       const Block part = sorted.part(one);

@@ -19,7 +19,7 @@ struct ClassMoments {
   at::Tensor mean;     // of a class without weight 0
   at::Tensor squares;  // of weight · (x - mean)²
 
-  // Of all rows that weigh something, as if each weighed 1: float64 [columns].
+  // Of all rows, as if each weighed 1, as in scikit-learn: float64 [columns].
   at::Tensor rows;  // their number
   at::Tensor rows_mean;
   at::Tensor rows_squares;

@@ -52,14 +52,4 @@ void first_values(const Block& block, std::int64_t columns, double* found) {
   std::replace_if(found, found + columns, [](double value) { return std::isnan(value); }, 0.0);
 }
 
-/// Of each row 1, but 0 where it weighs nothing, in `memory`; null if all weigh something.
-inline const double* counts_of(const Block& block, std::vector<double>& memory) {
-  const auto weighs_something = [](double weight) { return weight > 0; };
-  if (block.weights == nullptr || std::all_of(block.weights, block.weights + block.rows, weighs_something))
-    return nullptr;
-  memory.resize(static_cast<std::size_t>(block.rows));
-  std::transform(block.weights, block.weights + block.rows, memory.begin(), weighs_something);
-  return memory.data();
-}
-
 }  // namespace lockstep::ml

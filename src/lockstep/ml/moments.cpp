@@ -149,11 +149,10 @@ Moments finite_moments(const Table& table, int threads) {
 }
 
 double mean_variance(const Table& table, int threads) {
-  std::vector<std::vector<double>> counts(static_cast<std::size_t>(threads));
   Fold once = moments_fold(table);
-  once.leaf = [&, weighted = once.leaf](const Block& block, std::int64_t number, double* result, int thread) {
+  once.leaf = [weighted = once.leaf](const Block& block, std::int64_t number, double* result, int thread) {
     Block rows = block;
-    rows.weights = counts_of(block, counts[static_cast<std::size_t>(thread)]);
+    rows.weights = nullptr;
     weighted(rows, number, result, thread);
   };
   const at::Tensor variance = moments_of(fold(table, threads, once)).variance();

@@ -41,8 +41,8 @@ Moments moments_of(const at::Tensor& folded);
 /// Of two tables with the same columns together.
 Moments both(const Moments& one, const Moments& other);
 
-/// Of all columns, by which tolerances are scaled: as scikit-learn's it knows no weights, but rows that weigh nothing
-/// do not count: those of 1e8 would end K-means where it begins.
+/// Of all columns, by which tolerances are scaled: as scikit-learn's it knows no weights, and rows that weigh nothing
+/// count, too.
 double mean_variance(const Table& table, int threads);
 
 }  // namespace lockstep::ml
