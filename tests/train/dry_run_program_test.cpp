@@ -63,7 +63,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Foretells,
                          ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"parallel.tensor=2"},
                                            std::vector<std::string>{"parallel.tensor=2", "parallel.sequence=true"},
                                            std::vector<std::string>{"parallel.pipe=2", "accumulate=4"},
-                                           std::vector<std::string>{"parallel.zero=3"}));
+                                           std::vector<std::string>{"parallel.zero=3"}),
+                         [](const auto& test) { return std::to_string(test.index); });
 
 TEST_P(Foretells, WhatARunReports) {
   std::vector<std::string> ask{"-n", "2", "--dry-run", "--json"}, take{"-n", "2", "--bind", "none", "--json"};
