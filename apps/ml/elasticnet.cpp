@@ -135,11 +135,13 @@ CLI::App* add_net(CLI::App& app, const std::vector<std::string>& words, const st
   options->ml.add_to(*command);
   command->add_option("--target", options->ml.choice.targets, "Field to be explained; a,b are several, each by itself")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->required();
   command
       ->add_option("--alpha", options->alphas,
                    "Penalty on the coefficients, by default 1; a,b with --cv, for which the default is a grid of 100")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_flag("!--no-intercept", options->net.fit_intercept, "The model goes through the origin");
   command->add_flag("--positive", options->net.positive, "No coefficient is below 0");
   command->add_option("--tol", options->net.tol, "Of the duality gap, in squares of the target")->capture_default_str();
@@ -147,7 +149,8 @@ CLI::App* add_net(CLI::App& app, const std::vector<std::string>& words, const st
       ->check(whole_from(1))
       ->capture_default_str();
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
+      ->check(file_name());
   command->callback([options, words] {
     for (const double alpha : options->alphas) (void)ml::ElasticNet({.alpha = alpha});
     for (const double l1_ratio : options->l1_ratios) (void)ml::ElasticNet({.l1_ratio = l1_ratio});
@@ -183,6 +186,7 @@ void add_elasticnet(CLI::App& app, const std::vector<std::string>& words) {
       ->add_option("--l1-ratio", options->l1_ratios,
                    "Share of the penalty on sizes; the rest is on squares; a,b with --cv")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
 }
 

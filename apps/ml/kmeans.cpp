@@ -130,7 +130,8 @@ void add_kmeans(CLI::App& app, const std::vector<std::string>& words) {
     image->excludes(command->get_option(of_tables));
   }
   command->add_option("--palette", options->palette, "Draw those colours into this SVG file")->needs(image);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors) or the picture (.png)");
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors) or the picture (.png)")
+      ->check(file_name());
   command->callback([options, words] {
     check(*options);
     options->ml.endings = {{options->plot, ".svg"}, {options->palette, ".svg"}};

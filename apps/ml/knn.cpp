@@ -191,9 +191,11 @@ void add_knn(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("query", options->query, "Data set of the rows that are asked for");
   command->add_option("--target", options->ml.choice.targets, "Field to be said; of --regression a,b are several")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->required();
   command->add_option("-k,--n-neighbors", options->counts, "Number of neighbours; a,b with --cv")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(whole_from(1))
       ->capture_default_str();
   command->add_option("--weights", options->neighbors.weights, "Of votes: uniform, or distance: the nearer the more")
@@ -202,7 +204,8 @@ void add_knn(CLI::App& app, const std::vector<std::string>& words) {
   command->add_flag("--regression", options->regression, "The mean of the neighbours' targets instead of a class");
   options->cv.add_to(*command);
   command->add_option("--model", options->model, "File for the rows (.safetensors), which 'lockstep predict' reads");
-  command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …");
+  command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …")
+      ->check(file_name());
   command->callback([options, words] {
     check(*options);
     options->ml.endings = {{options->model, ".safetensors"}};

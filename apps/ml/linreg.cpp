@@ -104,9 +104,11 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
   options->ml.add_to(*command);
   command->add_option("--target", options->ml.choice.targets, "Field to be explained; a,b are several")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->required();
   command->add_option("--l2", options->alphas, "Penalty on the squared norm of the coefficients; a,b with --cv")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_flag("!--no-intercept", options->regression.fit_intercept, "The model goes through the origin");
   command
@@ -115,7 +117,8 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
                    "digits of columns which nearly depend on each other; auto: qr where it is needed")
       ->capture_default_str();
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
+      ->check(file_name());
   command->callback([options, words] {
     for (const double alpha : options->alphas) ml::check_from_zero_on(alpha, "--l2");
     (void)ml::LinearRegression(options->regression);

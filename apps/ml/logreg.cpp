@@ -123,6 +123,7 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--target", options->ml.choice.targets.front(), "Field of the classes")->required();
   command->add_option("-C,--C", options->Cs, "The inverse of the penalty; inf: none; a,b with --cv")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_flag("!--no-intercept", regression.fit_intercept, "Margins go through the origin");
   command->add_option("--class-weight", regression.class_weight, "balanced: all classes weigh alike");
@@ -134,7 +135,8 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--solver", regression.solver, "lbfgs, newton-cholesky, or auto: what is faster")
       ->capture_default_str();
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
+      ->check(file_name());
   command->callback([options, words] {
     for (const double C : options->Cs) (void)ml::LogisticRegression({.C = C});
     (void)ml::LogisticRegression(options->regression);

@@ -32,16 +32,27 @@ void check_endings(const MlOptions& options) {
 
 }  // namespace
 
+CLI::Validator file_name() {
+  const auto refusal = [](const std::string& name) {
+    return std::string(name.empty() ? "the name of a file is empty" : "");
+  };
+  return {refusal, "FILE", "file_name"};
+}
+
 void MlOptions::add_to(CLI::App& command, bool needs_source) {
   from.add_to(command);
   if (!needs_source) command.get_option("source")->required(false);
   command.add_option("--columns", choice.columns, "Fields to take, a,b,c; by default all numbers but labels")
-      ->delimiter(',');
-  command.add_option("--exclude", choice.exclude, "Fields to leave out")->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--exclude", choice.exclude, "Fields to leave out")->delimiter(',')->allow_extra_args(false);
   command.add_option("--weights", choice.weights, "Field that holds the weight of each row");
   command.add_option("--onehot", choice.onehot, "Fields of which each value becomes a column of 0 and 1")
-      ->delimiter(',');
-  command.add_option("--ordinal", choice.ordinal, "Fields whose values are numbered in their order")->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--ordinal", choice.ordinal, "Fields whose values are numbered in their order")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command
       .add_option("--missing", preparation.missing,
                   "Values that are missing: error, mean fills them in, drop leaves rows out")

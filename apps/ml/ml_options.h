@@ -35,6 +35,9 @@ struct MlOptions {
   void add_to(CLI::App& command, bool needs_source = true);
 };
 
+/// Refuses an empty name, as of a variable that is not set: what a long fit has found would be lost without a word.
+CLI::Validator file_name();
+
 /// `words` are those of the whole command line. Runs `body` on the ranks that the options ask for: this very program is
 /// started once for each. Ends the program with their exit code. Under `lockstep launch`, mpirun or srun it is a rank
 /// already. Fault::Usage before the body if rank 0 could not write one of the `files`, or a name says another format

@@ -108,20 +108,24 @@ void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
   command
       ->add_option("--priors", options->priors,
                    "Of the classes in ascending order; by default their shares of the rows")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   auto* smoothing = command
                         ->add_option("--var-smoothing", options->var_smoothings,
                                      "gaussian: part of the largest variance added to all; a,b with --cv")
                         ->delimiter(',')
+                        ->allow_extra_args(false)
                         ->capture_default_str();
   auto* alpha =
       command->add_option("--alpha", options->alphas, "multinomial: what is added to each count; a,b with --cv")
           ->delimiter(',')
+          ->allow_extra_args(false)
           ->capture_default_str();
   auto* no_fit_prior = command->add_flag("!--no-fit-prior", options->multinomial.fit_prior,
                                          "multinomial: all classes are equally likely");
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)");
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
+      ->check(file_name());
   command->callback([options, words, smoothing, alpha, no_fit_prior] {
     const bool gaussian_kind = options->kind == "gaussian";
     refuse_given(gaussian_kind ? std::vector<CLI::Option*>{alpha, no_fit_prior} : std::vector{smoothing},

@@ -98,7 +98,8 @@ void add_predict(CLI::App& app) {
       "  lockstep predict model.safetensors new.csv --proba -o probabilities.csv     of a classifier");
   command->add_option("model", options->model, "File that 'lockstep kmeans' or its like wrote")->required();
   options->from.add_to(*command);
-  command->add_option("-o,--output", options->output, "File for it: .csv, .npy, …; by default printed as CSV");
+  command->add_option("-o,--output", options->output, "File for it: .csv, .npy, …; by default printed as CSV")
+      ->check(file_name());
   command->add_flag("--proba", options->proba, "The probability of each class instead of the class");
   command->callback([options] { run(*options); });
 }

@@ -156,6 +156,7 @@ void add_stats(CLI::App& app, const std::vector<std::string>& words) {
   options->ml.add_to(*command);
   command->add_option("--quantiles", options->summary.quantiles, "Shares from 0 to 1")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_option("--ddof", options->ddof, "Of the std: 1 as pandas, 0 as numpy")->capture_default_str();
   command->add_option("--gram", options->gram, "File for sums of products: .npz, .h5 …");

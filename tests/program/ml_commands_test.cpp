@@ -770,6 +770,26 @@ TEST_F(MlCommands, RefuseWeightsAndPenaltiesThatMeanNothing) {
   }
 }
 
+TEST_F(MlCommands, TakeTheDataSetBehindAnyOption) {
+  folder_.write("table.csv", "a,b,y\n1,2,3\n2,1,4\n3,5,1\n4,3,2\n");
+  const std::string table = *this / "table.csv";
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"linreg", "--l2", "0.1", "--target", "y"},
+                                                {"kmeans", "-k", "2", "--columns", "a,b"},
+                                                {"pca", "--exclude", "y"}}) {
+    auto all = words;
+    all.push_back(table);
+    const auto answer = run(all);
+    EXPECT_EQ(answer.code, 0) << answer.errors;
+  }
+}
+
+TEST_F(MlCommands, RefuseAnOutputWithoutAName) {
+  folder_.write("table.csv", "a,b\n1,2\n2,1\n3,5\n4,3\n");
+  const auto answer = run({"kmeans", *this / "table.csv", "-k", "2", "-o", ""});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_TRUE(has(answer.errors, "the name of a file is empty")) << answer.errors;
+}
+
 TEST_F(MlCommands, SayWhatIsWrongOnce) {
   folder_.write("text.csv", "a,city\n1,Ulm\n2,Bonn\n");
   folder_.write("gap.csv", "a,b\n1,2\n3,\n5,6\n");

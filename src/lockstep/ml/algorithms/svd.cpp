@@ -1,6 +1,7 @@
 #include "lockstep/ml/algorithms/svd.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "lockstep/core/error.h"
@@ -18,6 +20,7 @@
 #include "lockstep/ml/check_rows.h"
 #include "lockstep/ml/moments.h"
 #include "lockstep/ml/numbered.h"
+#include "lockstep/ml/too_large.h"
 
 namespace lockstep::ml {
 namespace {
@@ -66,6 +69,12 @@ void TruncatedSVD::fit(const Table& table) {
                                    table.rows(), table.columns(), most));
   }
   const Moments columns = finite_moments(table, options_.threads);
+  check_weight(columns.weight);
+  const double variance = [&] {
+    const OneThread same_bits;
+    return columns.variance().sum().item<double>();
+  }();
+  if (!std::isfinite(variance)) fail_of_large_squares();
   if (options_.algorithm == "exact") {
     const SingularValues all = ml::singular_values(table, options_.threads);
     found_ = {all.values.slice(0, 0, wanted).contiguous(), all.vectors.slice(0, 0, wanted).contiguous()};
@@ -80,7 +89,7 @@ void TruncatedSVD::fit(const Table& table) {
   const OneThread same_bits;
   const at::Tensor mean = found_.vectors.matmul(columns.mean);
   explained_ = (found_.values.square() / columns.weight - mean.square()).clamp_min(0);
-  ratio_ = (explained_ / columns.variance().sum()).nan_to_num(0);  // of rows that are all alike
+  ratio_ = variance > 0 ? explained_ / variance : at::zeros_like(explained_);
   table.group().broadcast_({explained_, ratio_}, 0, {.name = "explained variance"}).wait();
 }
 

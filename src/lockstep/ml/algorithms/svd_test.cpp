@@ -38,6 +38,23 @@ TEST(TruncatedSVD, FindsTheLargestSingularValues) {
   }
 }
 
+TEST(TruncatedSVD, SharesOutNoVarianceThatThereIsNot) {
+  with_table(2, {at::full({100, 3}, 7.25, at::kDouble)}, [](const Table& table) {
+    TruncatedSVD svd({.n_components = 2});
+    svd.fit(table);
+    EXPECT_TRUE(at::equal(svd.explained_variance_ratio(), at::zeros({2}, at::kDouble)));
+  });
+  const auto x = sample(200, 4);
+  with_table(2, {x * 1e200}, [](const Table& table) {
+    EXPECT_EQ(test::message_of([&] { TruncatedSVD().fit(table); }, Fault::Data),
+              "squares of the values are too large; scale the columns");
+  });
+  with_table(2, {.x = x, .weights = at::zeros({200}, at::kDouble)}, [](const Table& table) {
+    EXPECT_EQ(test::message_of([&] { TruncatedSVD().fit(table); }, Fault::Data),
+              "the weights of all rows are 0; leave --weights out, or name another field");
+  });
+}
+
 TEST(SVD, DecomposesAllRows) {
   for (const std::int64_t rows : {5, 3000}) {
     const auto x = sample(rows, 8);
