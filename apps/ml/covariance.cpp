@@ -70,8 +70,7 @@ void add_covariance(CLI::App& app, const std::vector<std::string>& words) {
       ->add_option("--ddof", options->covariance.ddof, "Taken from the number of rows: 0 as scikit-learn, 1 as numpy")
       ->capture_default_str();
   command->add_flag("--assume-centered", options->covariance.assume_centered, "Around 0 instead of around the mean");
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")->check(file_name());
   command->callback([options, words] {
     (void)ml::EmpiricalCovariance(options->covariance);
     options->ml.endings = {{options->ml.output, ".safetensors"}};

@@ -79,8 +79,7 @@ void add_dbscan(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--min-samples", options->dbscan.min_samples, "Rows (or their weight) near a core row")
       ->check(whole_from(1))
       ->capture_default_str();
-  command->add_option("-o,--output", options->ml.output, "File for the labels: .csv, .npy, …")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the labels: .csv, .npy, …")->check(file_name());
   command->callback([options, words] {
     (void)ml::DBSCAN(options->dbscan);
     check_names_format(options->ml.output);

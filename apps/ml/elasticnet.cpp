@@ -149,8 +149,7 @@ CLI::App* add_net(CLI::App& app, const std::vector<std::string>& words, const st
       ->check(whole_from(1))
       ->capture_default_str();
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")->check(file_name());
   command->callback([options, words] {
     for (const double alpha : options->alphas) (void)ml::ElasticNet({.alpha = alpha});
     for (const double l1_ratio : options->l1_ratios) (void)ml::ElasticNet({.l1_ratio = l1_ratio});

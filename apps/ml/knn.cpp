@@ -204,8 +204,7 @@ void add_knn(CLI::App& app, const std::vector<std::string>& words) {
   command->add_flag("--regression", options->regression, "The mean of the neighbours' targets instead of a class");
   options->cv.add_to(*command);
   command->add_option("--model", options->model, "File for the rows (.safetensors), which 'lockstep predict' reads");
-  command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for what is said: .csv, .npy, …")->check(file_name());
   command->callback([options, words] {
     check(*options);
     options->ml.endings = {{options->model, ".safetensors"}};

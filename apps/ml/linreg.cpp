@@ -117,8 +117,7 @@ void add_linreg(CLI::App& app, const std::vector<std::string>& words) {
                    "digits of columns which nearly depend on each other; auto: qr where it is needed")
       ->capture_default_str();
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")->check(file_name());
   command->callback([options, words] {
     for (const double alpha : options->alphas) ml::check_from_zero_on(alpha, "--l2");
     (void)ml::LinearRegression(options->regression);

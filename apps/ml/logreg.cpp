@@ -135,8 +135,7 @@ void add_logreg(CLI::App& app, const std::vector<std::string>& words) {
   command->add_option("--solver", regression.solver, "lbfgs, newton-cholesky, or auto: what is faster")
       ->capture_default_str();
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")->check(file_name());
   command->callback([options, words] {
     for (const double C : options->Cs) (void)ml::LogisticRegression({.C = C});
     (void)ml::LogisticRegression(options->regression);

@@ -124,8 +124,7 @@ void add_naivebayes(CLI::App& app, const std::vector<std::string>& words) {
   auto* no_fit_prior = command->add_flag("!--no-fit-prior", options->multinomial.fit_prior,
                                          "multinomial: all classes are equally likely");
   options->cv.add_to(*command);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")->check(file_name());
   command->callback([options, words, smoothing, alpha, no_fit_prior] {
     const bool gaussian_kind = options->kind == "gaussian";
     refuse_given(gaussian_kind ? std::vector<CLI::Option*>{alpha, no_fit_prior} : std::vector{smoothing},

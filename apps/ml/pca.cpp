@@ -130,8 +130,7 @@ void add_pca(CLI::App& app, const std::vector<std::string>& words) {
           ->check(whole_from(0))
           ->capture_default_str()};
   command->add_option("--plot", options->plot, "Draw the explained variance into this SVG file");
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")->check(file_name());
   command->callback([options, words, components, of_randomized] {
     if (components->count() > 0 && options->pca.n_components == 0)
       fail(Fault::Usage, "--components 0: it is a number from 1 on, or a share below 1; leave it out for all");

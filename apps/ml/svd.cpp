@@ -108,8 +108,7 @@ void add_svd(CLI::App& app, const std::vector<std::string>& words) {
   auto* full = command->add_flag("--full", options->full, "All singular values and vectors");
   for (auto* option : {components, algorithm}) full->excludes(option);
   for (auto* option : of_randomized) full->excludes(option);
-  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")
-      ->check(file_name());
+  command->add_option("-o,--output", options->ml.output, "File for the model (.safetensors)")->check(file_name());
   command->callback([options, words, of_randomized] {
     (void)ml::TruncatedSVD(options->svd);
     if (options->svd.algorithm != "randomized") refuse_given(of_randomized, "--algorithm " + options->svd.algorithm);

@@ -17,7 +17,8 @@ namespace {
 struct Piece {
   std::shared_ptr<Arena> arena;
   std::byte* memory = nullptr;
-  // Whoever counts the memory of tensors hears of this, too: of its end if of its beginning, whichever thread lets it go.
+  // Whoever counts the memory of tensors hears of this, too: of its end if of its beginning, whichever thread lets it
+  // go.
   std::int64_t bytes = 0;
   std::shared_ptr<c10::ThreadLocalDebugInfo> listeners;
 };

@@ -45,9 +45,8 @@ bool take(const Block& rows, std::int64_t columns, const double* weights, std::v
   for (std::int64_t column = 0; column < columns; ++column) {
     finite = finite && (weights != nullptr || sums.count[column] == static_cast<double>(rows.rows));
     if (!(sums.weight[column] > 0)) continue;
-    result[column] = {
-        ColumnSums::about(shift[column], sums.weight[column], sums.sum[column], sums.squares[column]),
-        sums.least[column]};
+    result[column] = {ColumnSums::about(shift[column], sums.weight[column], sums.sum[column], sums.squares[column]),
+                      sums.least[column]};
   }
   return finite;
 }
@@ -87,31 +86,32 @@ ClassMoments class_moments(const Table& table, const std::vector<std::int32_t>& 
     std::vector<double> memory;
   };
   std::vector<OfThread> of_threads(static_cast<std::size_t>(threads));
-  const at::Tensor folded =
-      fold(table, threads,
-           {.name = "moments of classes",
-            .size = size + 1,  // at its end whether there are values that are not finite
-            .leaf =
-                [&](const Block& block, std::int64_t number, double* words, int thread) {
-                  auto& [sorted, memory] = of_threads[static_cast<std::size_t>(thread)];
-                  sorted.sort(table, block, numbers.data() + table.own_place(number), classes);
-                  auto* result = reinterpret_cast<Column*>(words);
-                  with_type_of(table, [&]<class T>(T) {
-                    if (!take<T>(block, columns, nullptr, memory, result + classes * columns))
-                      words[size] = 1;
-                    for (std::int64_t one = 0; one < classes; ++one) {
-                      const Block part = sorted.part(one);
-                      if (part.rows > 0) take<T>(part, columns, part.weights, memory, result + one * columns);
-                    }
-                  });
-                },
-            .combine =
-                [&](double* left, const double* right) {
-                  auto* to = reinterpret_cast<Column*>(left);
-                  const auto* from = reinterpret_cast<const Column*>(right);
-                  for (std::int64_t i = 0; i < (classes + 1) * columns; ++i) combine(to[i], from[i]);
-                  left[size] += right[size];
-                }});
+  const at::Tensor folded = fold(table, threads,
+                                 {.name = "moments of classes",
+                                  .size = size + 1,  // at its end whether there are values that are not finite
+                                  .leaf =
+                                      [&](const Block& block, std::int64_t number, double* words, int thread) {
+                                        auto& [sorted, memory] = of_threads[static_cast<std::size_t>(thread)];
+                                        sorted.sort(table, block, numbers.data() + table.own_place(number), classes);
+                                        auto* result = reinterpret_cast<Column*>(words);
+                                        with_type_of(table, [&]<class T>(T) {
+                                          if (!take<T>(block, columns, nullptr, memory, result + classes * columns))
+                                            words[size] = 1;
+                                          for (std::int64_t one = 0; one < classes; ++one) {
+                                            const Block part = sorted.part(one);
+                                            if (part.rows > 0)
+                                              take<T>(part, columns, part.weights, memory, result + one * columns);
+                                          }
+                                        });
+                                      },
+                                  .combine =
+                                      [&](double* left, const double* right) {
+                                        auto* to = reinterpret_cast<Column*>(left);
+                                        const auto* from = reinterpret_cast<const Column*>(right);
+                                        for (std::int64_t i = 0; i < (classes + 1) * columns; ++i)
+                                          combine(to[i], from[i]);
+                                        left[size] += right[size];
+                                      }});
   if (folded[size].item<double>() > 0) check_finite(table);
   return moments_of(folded.slice(0, 0, size).view({classes + 1, columns, kWords}));
 }

@@ -68,8 +68,8 @@ std::vector<std::int64_t> draw_different_by_weight(const Table& table, std::uint
   first = comm::gather_values(table.group(), first);
   keep_first();
   if (static_cast<std::int64_t>(first.size()) < count)
-    fail(Fault::Data, fmt::format("{} rows weigh more than 0, and {} are to be drawn; use fewer clusters", first.size(),
-                                  count));
+    fail(Fault::Data,
+         fmt::format("{} rows weigh more than 0, and {} are to be drawn; use fewer clusters", first.size(), count));
   std::vector<std::int64_t> numbers;
   for (const Waiting& one : first) numbers.push_back(one.row);
   return numbers;

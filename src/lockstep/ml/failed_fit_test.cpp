@@ -29,8 +29,8 @@ void with_both(const std::function<void(const std::shared_ptr<const Table>& good
   comm::testing::on_ranks({2}, [&](comm::Communicator& group) {
     const auto own = [&](const at::Tensor& whole) { return part_of(whole, group.rank(), group.size()); };
     body(make_table(group, {.x = own(x), .targets = own(labels), .target_names = {"one"}}),
-         make_table(group, {.x = own(gap), .targets = own(at::arange(9000, at::kDouble) % 5 + 7),
-                            .target_names = {"other"}}),
+         make_table(group,
+                    {.x = own(gap), .targets = own(at::arange(9000, at::kDouble) % 5 + 7), .target_names = {"other"}}),
          x.slice(0, 0, 100));
   });
 }

@@ -78,8 +78,7 @@ void add_block(const Block& block, std::int64_t columns, double* result) {
   for (std::int64_t column = 0; column < columns; ++column) {
     of[column].count = sums.count[column];
     if (sums.count[column] == 0) continue;
-    of[column].sums =
-        ColumnSums::about(shift[column], sums.weight[column], sums.sum[column], sums.squares[column]);
+    of[column].sums = ColumnSums::about(shift[column], sums.weight[column], sums.sum[column], sums.squares[column]);
     of[column].min = sums.least[column];
     of[column].max = sums.greatest[column];
   }

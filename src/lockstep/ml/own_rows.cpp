@@ -44,10 +44,10 @@ at::Tensor own_targets(const Table& table) {
 at::Tensor said_of_rows(const Table& table, const std::function<at::Tensor(const at::Tensor& x)>& say) {
   constexpr std::int64_t kBytes = 64 << 20;
   const BlockPlan& plan = table.plan();
-  const std::int64_t each = std::max<std::int64_t>(
-      kBytes / (plan.block_rows * std::max<std::int64_t>(table.columns(), 1) *
-                static_cast<std::int64_t>(c10::elementSize(table.type()))),
-      1);
+  const std::int64_t each =
+      std::max<std::int64_t>(kBytes / (plan.block_rows * std::max<std::int64_t>(table.columns(), 1) *
+                                       static_cast<std::int64_t>(c10::elementSize(table.type()))),
+                             1);
   std::int64_t most = 0;  // blocks of a rank
   for (std::size_t rank = 0; rank + 1 < plan.first_block.size(); ++rank) {
     most = std::max(most, plan.first_block[rank + 1] - plan.first_block[rank]);

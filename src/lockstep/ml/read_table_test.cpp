@@ -228,7 +228,8 @@ TEST_F(ReadTable, RefusesToScaleWhatIsTooLarge) {
   write("a,w\n1,0\n2,0\n");
   for (const PreparationChoice& one : {PreparationChoice{.scale = "standard"}, PreparationChoice{.scale = "minmax"},
                                        PreparationChoice{.missing = "mean"}}) {
-    EXPECT_EQ(refusal(one, {.weights = "w"}), "the weights of all rows are 0; leave --weights out, or name another field");
+    EXPECT_EQ(refusal(one, {.weights = "w"}),
+              "the weights of all rows are 0; leave --weights out, or name another field");
   }
 }
 

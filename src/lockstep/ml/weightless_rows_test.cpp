@@ -86,8 +86,8 @@ TEST(WeightlessRows, LeaveNoTraceInStatistics) {
     statistics.fit(table);
     EmpiricalCovariance covariance;
     covariance.fit(table);
-    return Learned{statistics.mean(), statistics.variance(), statistics.max(),
-                   covariance.location(), covariance.covariance()};
+    return Learned{statistics.mean(), statistics.variance(), statistics.max(), covariance.location(),
+                   covariance.covariance()};
   });
 }
 

@@ -55,7 +55,9 @@ std::unique_ptr<Model> make_model(const std::string& name, const Config& recipe,
   model->cuts = {0, model->chain().size()};
   if (cut.stages > 1) {
     const int pieces = cut.stages * cut.chunks;
-    const auto costs = cut.costs.empty() ? parallel::costs_by_parameters(parallel::parameters_of(model->module()), model->chain()) : cut.costs;
+    const auto costs = cut.costs.empty()
+                           ? parallel::costs_by_parameters(parallel::parameters_of(model->module()), model->chain())
+                           : cut.costs;
     model->cuts = cut.cuts.empty() ? parallel::balanced_cuts(costs, pieces)
                                    : parallel::given_cuts(cut.cuts, pieces, model->chain());
     parallel::keep_links(model->module(), model->chain(), parallel::links_of(model->cuts, cut.stage, cut.stages));

@@ -25,9 +25,10 @@ ParameterPart::ParameterPart(std::vector<std::int64_t> whole, Cut cut)
   auto& size = shape_.at(static_cast<std::size_t>(cut_.dim));
   if (size % cut_.bands != 0 || size / cut_.bands < cut_.count) {
     fail(Fault::Usage,
-         fmt::format("dim {} of [{}] is {} x {} elements, which cannot be split over {} ranks: set parallel.tensor to at "
-                     "most {}",
-                     cut_.dim, fmt::join(whole_, ", "), cut_.bands, size / cut_.bands, cut_.count, size / cut_.bands));
+         fmt::format(
+             "dim {} of [{}] is {} x {} elements, which cannot be split over {} ranks: set parallel.tensor to at "
+             "most {}",
+             cut_.dim, fmt::join(whole_, ", "), cut_.bands, size / cut_.bands, cut_.count, size / cut_.bands));
   }
   const std::int64_t band = size / cut_.bands;
   size = cut_.bands * (band * (cut_.index + 1) / cut_.count - first());

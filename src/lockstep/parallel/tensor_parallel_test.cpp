@@ -65,9 +65,10 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-const TensorPlan kPlan{{"embedding", "vocabulary"}, {"first", "column"}, {"drop", "column"},
-                       {"second", "row"},           {"outer", "column"}, {"norm", "column"},
-                       {"drop_channels", "channel"}, {"inner", "row"},    {"head", "column"}};
+const TensorPlan kPlan{
+    {"embedding", "vocabulary"}, {"first", "column"}, {"drop", "column"},           {"second", "row"},
+    {"outer", "column"},         {"norm", "column"},  {"drop_channels", "channel"}, {"inner", "row"},
+    {"head", "column"}};
 
 class Split : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Split, ::testing::Values(1, 2, 3));

@@ -305,7 +305,8 @@ TEST(Automatic, KeepsWhatWasChosenWhenARunGoesOn) {
   };
   const std::string first = chosen({});
   // Nobody would choose all of these for so small a model.
-  for (const train::Layout& other : {train::Layout{.data = 2, .tensor = 2, .zero = 2}, train::Layout{.data = 2, .pipe = 2, .zero = 1}}) {
+  for (const train::Layout& other :
+       {train::Layout{.data = 2, .tensor = 2, .zero = 2}, train::Layout{.data = 2, .pipe = 2, .zero = 1}}) {
     EXPECT_NE(other.text(), first);
     EXPECT_EQ(chosen(other), other.text());
     EXPECT_EQ(chosen(other, {"parallel.pipe=4"}), "data 1, pipe 4");
@@ -319,7 +320,8 @@ TEST(Layouts, AreKeptInCheckpoints) {
   std::string text;
   learn(kRecipes.at("gpt"), 4, {"parallel.tensor=2", "parallel.zero=2", "recompute=2"},
         {.folder = folder.path(), .every_steps = 10}, [&](RecipeRun& run) {
-          if (run.settings.mesh->index(kDataAxis) + run.settings.mesh->index(kTensorAxis) == 0) text = run.layout.text();
+          if (run.settings.mesh->index(kDataAxis) + run.settings.mesh->index(kTensorAxis) == 0)
+            text = run.layout.text();
         });
   const auto steps = CheckpointFolder(folder.path()).steps();
   ASSERT_GT(steps.size(), 1U);

@@ -185,7 +185,9 @@ TEST(DryRun, LooksForRoomOnTheDisk) {
 TEST(DryRun, CountsWhatLiesInMemoryAllTheSame) {
   const auto found = ask(2, {"parallel.zero=3", "parallel.offload=all", "parallel.offload_folder=/dev/shm"}, 1 << 30);
   const auto in_memory = ask(2, {"parallel.zero=3"}, 1 << 30);
-  const auto held = [](const parallel::MemoryUse& use) { return use.total() - use.activations - use.buffers - use.staging; };
+  const auto held = [](const parallel::MemoryUse& use) {
+    return use.total() - use.activations - use.buffers - use.staging;
+  };
   EXPECT_GT(found.outlook.memory.disk, 0);  // for which there must be room, too
   EXPECT_EQ(held(found.outlook.memory), held(in_memory.outlook.memory));
 }

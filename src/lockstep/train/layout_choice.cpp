@@ -218,7 +218,8 @@ std::optional<LayoutChoice> kept(const Layout& before, const CostsBySplit& costs
   const Candidates candidates(costs, *fixed, facts);
   if (candidates.all().empty() || !fits(candidates.all().front(), limits)) return std::nullopt;
   const LayoutOutlook& same = candidates.all().front();
-  return LayoutChoice{.chosen = same, .fits = true, .reasons = {"chosen when the run was begun: " + same.layout.text()}};
+  return LayoutChoice{
+      .chosen = same, .fits = true, .reasons = {"chosen when the run was begun: " + same.layout.text()}};
 }
 
 }  // namespace

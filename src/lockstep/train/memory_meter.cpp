@@ -39,7 +39,8 @@ std::string MemoryReport::text() const {
   if (kept > 0) all += fmt::format(", beside {} that libraries and the allocator keep", format_bytes(kept));
   if (measured > 0) all += fmt::format("; the system says {}", format_bytes(measured));
   if (use.disk > 0)
-    all += fmt::format("; {} {}", use.disk_is_memory ? "counted with them, on tmpfs" : "on disk", format_bytes(use.disk));
+    all +=
+        fmt::format("; {} {}", use.disk_is_memory ? "counted with them, on tmpfs" : "on disk", format_bytes(use.disk));
   return all;
 }
 
@@ -96,7 +97,8 @@ MemoryReport MemoryMeter::report(const parallel::GradientEngine& engine, const p
       at::kLong);
   world.all_reduce_(most, comm::ReduceOp::Max, {.name = "memory"}).wait();
   const auto* bytes = most.const_data_ptr<std::int64_t>();
-  return {{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], use.disk_is_memory}, bytes[7], bytes[8]};
+  return {
+      {bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], use.disk_is_memory}, bytes[7], bytes[8]};
 }
 
 }  // namespace lockstep::train

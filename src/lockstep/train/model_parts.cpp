@@ -162,10 +162,11 @@ void ModelParts::check_alike(const std::set<std::string>& weights, comm::Communi
   for (int rank = 1; rank < ranks.size(); ++rank) {
     if (hashes[static_cast<std::size_t>(rank)] == hashes.front()) continue;
     constexpr std::size_t kNamed = 3;
-    fail(Fault::Comm, fmt::format("weights that ranks {} and {} both have ({}) differ: model, memory or program differs; "
-                                  "go on from the last checkpoint",
-                                  ranks.world_rank(0), ranks.world_rank(rank),
-                                  list_some(std::vector<std::string>(weights.begin(), weights.end()), kNamed)));
+    fail(Fault::Comm,
+         fmt::format("weights that ranks {} and {} both have ({}) differ: model, memory or program differs; "
+                     "go on from the last checkpoint",
+                     ranks.world_rank(0), ranks.world_rank(rank),
+                     list_some(std::vector<std::string>(weights.begin(), weights.end()), kNamed)));
   }
 }
 

@@ -772,7 +772,7 @@ TEST(Training, NamesARankThatDrifted) {
   EXPECT_THROW(run_with({"check_every_steps=-1"}), Error);
   // gpt's head is its embedding, which two stages have.
   EXPECT_SAYS(message_of([&] { run_with({"steps=6", "check_every_steps=3", "parallel.pipe=2"}, 2, testing::kGpt); },
-                               Fault::Comm),
+                         Fault::Comm),
               "weights that ranks 0 and 1 both have (");
 }
 

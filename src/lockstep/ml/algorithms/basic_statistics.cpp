@@ -20,9 +20,7 @@ const Moments& BasicStatistics::found() const {
   return *moments_;
 }
 
-void BasicStatistics::fit(const Table& table) {
-  moments_ = finite_moments(table, options_.threads);
-}
+void BasicStatistics::fit(const Table& table) { moments_ = finite_moments(table, options_.threads); }
 
 void BasicStatistics::partial_fit(const Table& table) {
   if (moments_ && moments_->count.numel() != table.columns()) {

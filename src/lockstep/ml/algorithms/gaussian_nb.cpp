@@ -85,9 +85,9 @@ GaussianNB GaussianNB::from(const ModelFile& file) {
 }
 
 ModelFile GaussianNB::file(const Table& table) const {
-  ModelFile file = file_for(
-      table, kName, {{"var_smoothing", options_.var_smoothing}, {"epsilon", epsilon_}},
-      {{"theta", theta()}, {"var", var_}, {"class_prior", class_prior_}, {"class_count", class_count()}});
+  ModelFile file =
+      file_for(table, kName, {{"var_smoothing", options_.var_smoothing}, {"epsilon", epsilon_}},
+               {{"theta", theta()}, {"var", var_}, {"class_prior", class_prior_}, {"class_count", class_count()}});
   classes_.add_to(file);
   return file;
 }

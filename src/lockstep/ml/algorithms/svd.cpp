@@ -136,8 +136,7 @@ at::Tensor SVD::transform(const at::Tensor& x) const {
 }
 
 ModelFile SVD::file(const Table& table) const {
-  return file_for(table, kFull, nlohmann::json::object(),
-                  {{"singular_values", found_.values}, {"vh", found_.vectors}});
+  return file_for(table, kFull, nlohmann::json::object(), {{"singular_values", found_.values}, {"vh", found_.vectors}});
 }
 
 namespace {

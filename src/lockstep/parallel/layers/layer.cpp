@@ -93,7 +93,10 @@ void Layer::split(const std::string& how, comm::Communicator& group) {
          known.empty() ? fmt::format("'{}': this kind of layer cannot be split", how)
                        : fmt::format("'{}': this kind of layer is split by {}", how, list_some(known, known.size())));
   }
-  if (!split_.empty()) fail(Fault::Usage, fmt::format("it is split already, by '{}': two patterns of parallel.tensor_plan name it, make one narrower", split_));
+  if (!split_.empty())
+    fail(Fault::Usage,
+         fmt::format("it is split already, by '{}': two patterns of parallel.tensor_plan name it, make one narrower",
+                     split_));
   split_ = how;
   if (group.size() == 1) return;
   ranks_ = &group;
