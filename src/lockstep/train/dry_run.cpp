@@ -209,13 +209,13 @@ DryRun dry_run(const Config& recipe, int ranks, const MemoryLimit& limit, const 
   for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank / std::max(1, limit.ranks_of_host));
   const auto limits = limits_of(run, hosts, room);
   Layout layout;
-  if (!run.mesh.automatic) {
-    layout = given_layout(run, hosts);
-  } else {
+  if (run.mesh.automatic) {
     auto choice =
         choose_layout([&](int tensor) -> const auto& { return run.probe->costs(tensor); }, limits, facts, before);
     layout = choice.chosen.layout;
     result.reasons = std::move(choice.reasons);
+  } else {
+    layout = given_layout(run, hosts);
   }
   if (auto said = keep_stages(run.mesh, layout, before); !said.empty()) result.reasons.push_back(std::move(said));
   check(run, layout, /*sparse=*/false);

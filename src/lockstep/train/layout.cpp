@@ -7,6 +7,11 @@
 #include <nlohmann/json.hpp>
 
 namespace lockstep::train {
+
+// What noted() keeps.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Layout, data, tensor, pipe, chunks, cuts, cuts_are_measured, zero, zero_ranks,
+                                   recompute_every)
+
 namespace {
 
 std::int64_t shared(std::int64_t samples, std::int64_t by) { return samples / by + (samples % by != 0 ? 1 : 0); }
@@ -25,31 +30,11 @@ std::string Layout::text() const {
   return all;
 }
 
-nlohmann::json noted(const Layout& layout) {
-  return {{"data", layout.data},
-          {"tensor", layout.tensor},
-          {"pipe", layout.pipe},
-          {"chunks", layout.chunks},
-          {"cuts", layout.cuts},
-          {"cuts_are_measured", layout.cuts_are_measured},
-          {"zero", layout.zero},
-          {"zero_ranks", layout.zero_ranks},
-          {"recompute_every", layout.recompute_every}};
-}
+nlohmann::json noted(const Layout& layout) { return layout; }
 
 std::optional<Layout> noted_layout(const nlohmann::json& noted) {
   if (noted.is_null()) return std::nullopt;
-  Layout layout;
-  noted.at("data").get_to(layout.data);
-  noted.at("tensor").get_to(layout.tensor);
-  noted.at("pipe").get_to(layout.pipe);
-  noted.at("chunks").get_to(layout.chunks);
-  noted.at("cuts").get_to(layout.cuts);
-  noted.at("cuts_are_measured").get_to(layout.cuts_are_measured);
-  noted.at("zero").get_to(layout.zero);
-  noted.at("zero_ranks").get_to(layout.zero_ranks);
-  noted.at("recompute_every").get_to(layout.recompute_every);
-  return layout;
+  return noted.get<Layout>();
 }
 
 int fewest_ranks_of_a_host(const std::vector<int>& hosts) {
